@@ -82,6 +82,17 @@ var rooms = map[string]room{
 		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/places": {
+		ours:    []string{"persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
+	"persistence/postgres/internal/quarantine": {
+		ours: []string{
+			"workflow", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql", "persistence/postgres/internal/registry",
+			"internal/clock",
+		},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/readers": {
 		ours: []string{
 			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/pgerr",

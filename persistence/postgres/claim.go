@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 )
 
 // ClaimTasks implements persistence.Queue: one transaction, in one round trip unless
@@ -54,7 +55,7 @@ func (s *Store) claimTasks(
 		return nil
 	})
 	if left {
-		out.Again = max(s.quarantine.again(), againMin)
+		out.Again = max(s.quarantine.Again(), quarantine.AgainMin)
 	}
 	return out, err
 }
@@ -67,8 +68,8 @@ const claimTries = 20
 func (s *Store) claimNext(
 	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int,
 ) (out persistence.Claimed, left bool, err error) {
-	without := s.quarantine.excluded()
-	chosen := without.any() || s.quarantine.skipping()
+	without := s.quarantine.Excluded()
+	chosen := without.Any() || s.quarantine.Skipping()
 	if !chosen && request.TenantLimit == 0 {
 		var locked int
 		out, locked, err = s.claim(ctx, s.Conns, request, queue, nil, inline)
@@ -82,7 +83,7 @@ func (s *Store) claimNext(
 		chosen = true // all that comes next is locked
 	}
 	out, left, err = s.claimChosen(ctx, request, queue, inline, without, chosen)
-	return out, left || without.any(), err
+	return out, left || without.Any(), err
 }
 
 // inlineNothing is the limit of payloads where each attempt reads its own.

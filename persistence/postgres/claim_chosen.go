@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -34,7 +35,7 @@ type choice struct {
 	tx      pgx.Tx
 	request persistence.ClaimRequest // of the next scan
 	queue   int16
-	without exclusions
+	without quarantine.Exclusions
 	locks   bool // may be in the way: they are looked for
 	need    int
 	most    int // places to be looked at
@@ -50,7 +51,7 @@ type choice struct {
 // over this time. Tenants rest only while others have ready work: otherwise only their
 // locked runs do.
 func (s *Store) claimChosen(
-	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, without exclusions, locks bool,
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, without quarantine.Exclusions, locks bool,
 ) (out persistence.Claimed, left bool, err error) {
 	err = pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 		c := &choice{
@@ -62,8 +63,8 @@ func (s *Store) claimChosen(
 		}
 		begin := c.request
 		err := c.pick(ctx)
-		if err == nil && len(c.picked) == 0 && len(without.tenants) > 0 {
-			c.request, c.without.tenants, c.most = begin, nil, scanLimit
+		if err == nil && len(c.picked) == 0 && len(without.Tenants) > 0 {
+			c.request, c.without.Tenants, c.most = begin, nil, scanLimit
 			err = c.pick(ctx)
 		}
 		if err != nil {
@@ -159,11 +160,11 @@ func (c *choice) locked(ctx context.Context, rows []peeked) (map[workflow.RunID]
 	for i, row := range rows {
 		tasks[i] = row.task
 	}
-	found, err := c.s.lookAt(ctx, c.tx, tasks)
+	found, err := c.s.quarantine.LookAt(ctx, c.tx, tasks)
 	if err != nil {
 		return nil, err
 	}
-	locked := c.s.rest(found)
+	locked := c.s.quarantine.Rest(found)
 	c.left = c.left || len(locked) > 0
 	return locked, nil
 }
@@ -177,7 +178,7 @@ func (c *choice) may(row peeked) bool {
 // but are the tenants that nothing more can be taken of: those that rest, and those at
 // their limit.
 func (c *choice) but() []int64 {
-	but := slices.Clone(c.without.tenants)
+	but := slices.Clone(c.without.Tenants)
 	for group, room := range c.rooms {
 		if c.request.TenantLimit > 0 && room <= 0 {
 			but = append(but, int64(group))
@@ -196,8 +197,8 @@ func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimReq
 	}
 	for range scansMax {
 		var rows []peeked
-		err := s.try(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-			rows, err = s.peek(ctx, tx, "peek_places", request, queue, nil, s.quarantine.excluded())
+		err := s.Try(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			rows, err = s.peek(ctx, tx, "peek_places", request, queue, nil, s.quarantine.Excluded())
 			return err
 		})
 		if err != nil || len(rows) == 0 {
@@ -205,16 +206,16 @@ func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimReq
 		}
 		found := 0
 		err = pgsql.Bisect(rows, func(rows []peeked) error {
-			return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return s.Try(ctx, func(ctx context.Context, tx pgx.Tx) error {
 				_, _, err := s.claim(ctx, tx, request, queue, placesOf(rows), persistence.InlinePayloadMax)
 				return err
 			})
 		}, pgerr.Unreadable, func(row peeked, err error) error {
-			if !s.damaged(ctx, row.task.Run) {
+			if !s.quarantine.Damaged(ctx, row.task.Run) {
 				return err
 			}
 			found++
-			return s.quarantine.addUnreadable(ctx, row.task.Run, err)
+			return s.quarantine.AddUnreadable(ctx, row.task.Run, err)
 		})
 		if err != nil || found > 0 {
 			return err
@@ -235,23 +236,23 @@ const (
 // meanwhile: otherwise they would come before all tasks of others.
 func (s *Store) placeBacklogs(ctx context.Context) {
 	begun := clock.System{}.Now()
-	for _, group := range s.quarantine.restedTenants() {
+	for _, group := range s.quarantine.RestedTenants() {
 		moved, err := shiftMax, error(nil)
 		for moved >= shiftMax && err == nil && (clock.System{}).Now().Sub(begun) < shiftFor {
 			moved, err = s.shiftBacklog(ctx, group)
 		}
 		if errors.Is(err, pgerr.ErrLockTimeout) { // its counters are locked
-			s.quarantine.addCounters([]int32{group})
+			s.quarantine.AddCounters([]int32{group})
 			continue
 		}
-		s.quarantine.placed(group, err == nil && moved < shiftMax) // after an error the next claim continues
+		s.quarantine.Placed(group, err == nil && moved < shiftMax) // after an error the next claim continues
 	}
 }
 
 func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err error) {
 	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, skipPatience); err != nil {
+			if _, err := tx.Exec(ctx, quarantine.SkipPatience); err != nil {
 				return err
 			}
 			if err := s.Exec(ctx, tx, "lock_counters", pgsql.Named{"group": group}); err != nil {
@@ -266,9 +267,9 @@ func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err e
 
 // askForDefinitions asks whether definitions that were missing are there again.
 func (s *Store) askForDefinitions(ctx context.Context) {
-	if over := s.quarantine.restedDefinitions(); len(over) > 0 {
+	if over := s.quarantine.RestedDefinitions(); len(over) > 0 {
 		if there, err := s.LoadDefinitions(ctx, s.Conns, over, nil); err == nil {
-			s.quarantine.removeDefinitions(there)
+			s.quarantine.RemoveDefinitions(there)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -152,7 +153,7 @@ func TestUnreadableProgressDelaysOneTask(t *testing.T) {
 		out := k.claimed(request)
 		require.Len(t, out.Grants, 2)
 	}
-	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Unreadable))
 
 	k.start(storetest.Single(), "c", 2)
 	k.endRests() // and under a limit
@@ -181,7 +182,7 @@ func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
 	k.start(storetest.Single(), "b", 1)
 	out = k.claimed(k.request(pod, 1))
 	require.Len(t, out.Grants, 1)
-	require.Equal(t, 5, k.quarantined(reasonUnreadable))
+	require.Equal(t, 5, k.store.quarantine.Met(quarantine.Unreadable))
 }
 
 // Under a limit per tenant unreadable tasks are found behind tenants at their limit.
@@ -217,7 +218,7 @@ func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
 		fired += out.Count
 	}
 	require.Equal(t, 2, fired)
-	require.GreaterOrEqual(t, out.Next.Sub(out.Now), againMin, "there is nothing to hurry for")
+	require.GreaterOrEqual(t, out.Next.Sub(out.Now), quarantine.AgainMin, "there is nothing to hurry for")
 	_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: runs[0]})
 	require.Error(t, err)
 	k.exec(`update {schema}.tasks set error = 'lost' where run_id = $1 and state < 10`, [16]byte(runs[0])) // as docs/operations.md says
@@ -240,7 +241,7 @@ func TestACompletionThatCannotBeReadStopsNoOther(t *testing.T) {
 		require.NoError(t, out.Refused, "it is the fault of these runs")
 	}
 	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
-	require.Equal(t, 2, k.quarantined(reasonUnreadable))
+	require.Equal(t, 2, k.store.quarantine.Met(quarantine.Unreadable))
 	k.store.Conns.Bare().Close()
 	_, err := k.store.RecordTransitions(k.ctx, damaged)
 	require.ErrorIs(t, err, persistence.ErrUnavailable, "the database does not answer")
@@ -292,7 +293,7 @@ func TestCompletionsThatNeedADamagedIndex(t *testing.T) {
 		request.TenantLimit = limit
 		_, err := k.store.ClaimTasks(k.ctx, request)
 		require.ErrorContains(t, err, "page lost")
-		require.Empty(t, k.store.quarantine.excluded().runs)
+		require.Empty(t, k.store.quarantine.Excluded().Runs)
 	}
 	mend()
 	claimed := k.claim(pod, 3)
@@ -362,7 +363,7 @@ func TestAPageOfTasksIsLost(t *testing.T) {
 	require.False(t, out.Expires.IsZero(), "the lease was renewed")
 
 	k.leave(first)
-	damaged := k.quarantined(reasonUnreadable)
+	damaged := k.store.quarantine.Met(quarantine.Unreadable)
 	require.Positive(t, damaged)
 	require.Less(t, damaged, 70, "a page holds no more")
 	live := k.join(time.Hour)

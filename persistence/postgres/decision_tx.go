@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -101,8 +102,8 @@ func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
 // queuePatience adds a shorter limit of waits for locks to a transaction, while locks are
 // in the way: what is locked was left out before.
 func (s *Store) queuePatience(b *pgsql.Batch) {
-	if s.quarantine.skipping() {
-		b.Queue(skipPatience)
+	if s.quarantine.Skipping() {
+		b.Queue(quarantine.SkipPatience)
 	}
 }
 
@@ -280,7 +281,7 @@ func (p *decisionTx) noteTimer(at time.Time) {
 func (s *Store) knownOf(ctx context.Context, on pgsql.Querier, number int32) (*registry.Definition, error) {
 	d, err := s.DefinitionOf(ctx, on, number)
 	if errors.Is(err, pgerr.ErrRegistryLost) && !s.Catalog.OwnsNumber(number) {
-		s.quarantine.addDefinition(ctx, number)
+		s.quarantine.AddDefinition(ctx, number)
 		return nil, nil
 	}
 	return d, err

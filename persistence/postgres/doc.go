@@ -31,7 +31,9 @@
 //   - history keeps ended runs, readers answers callers, requeue stores runs anew from
 //     dead letters
 //   - steptx begins the transactions of steps on the embedder's pool
-//   - adaptive remembers what spares statements
+//   - adaptive remembers what spares statements, quarantine what is locked, cannot be read or
+//     is missing
+//   - places gives out places in queues
 //
 // By the names of files; a star stands for the rest of a name:
 //
@@ -47,5 +49,4 @@
 //   - timers: timers
 //   - the leader's other work: precheck, housekeeping, takeover
 //   - pods and their leases: pods, renew
-//   - what is locked, cannot be read or is missing: quarantine, exclusions, locked
 package postgres

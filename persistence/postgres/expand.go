@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -136,8 +137,8 @@ func (s *Store) drainRuns(ctx context.Context, limit int) (out persistence.Drain
 		if !errors.Is(err, pgerr.ErrLockTimeout) || n > 0 {
 			break
 		}
-		s.quarantine.lockTimeout(ctx)
-		if err = s.findLockedTenants(ctx, groups); err != nil {
+		s.quarantine.LockTimeout(ctx)
+		if err = s.quarantine.FindLockedTenants(ctx, groups); err != nil {
 			break
 		}
 	}
@@ -152,7 +153,7 @@ const skippedMax = 100
 func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistence.Drained, groups []int32, err error) {
 	skip, held := []string{}, []int32{}
 	for {
-		missing := s.quarantine.excluded().definitions
+		missing := s.quarantine.Excluded().Definitions
 		met := len(missing)
 		missing = append(missing, held...)
 		t := newTriggering(s, tx, nil, registry.Names{})
@@ -177,7 +178,7 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 			return out, nil, err
 		}
 		held = append(held, older...)
-		if out.More && (len(s.quarantine.excluded().definitions) > met || len(older) > 0) { // what was just met fills the call
+		if out.More && (len(s.quarantine.Excluded().Definitions) > met || len(older) > 0) { // what was just met fills the call
 			continue
 		}
 		free := t.byID
@@ -187,15 +188,15 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 		}
 		t.byID = free
 		groups = slices.Collect(maps.Values(t.found.tenants))
-		resting, over := s.quarantine.lockedCounters(groups)
-		again, err := s.lockedTenants(ctx, tx, over)
+		resting, over := s.quarantine.LockedCounters(groups)
+		again, err := s.quarantine.LockedTenants(ctx, tx, over)
 		if err != nil {
 			return out, groups, err
 		}
 		maps.Copy(resting, again)
 		locked := namesOf(t.found.tenants, resting)
 		if len(locked) > 0 {
-			out.Again = max(s.quarantine.again(), againMin)
+			out.Again = max(s.quarantine.Again(), quarantine.AgainMin)
 			if out.More && len(skip) < skippedMax { // those of others are behind them
 				skip = append(skip, locked...)
 				continue

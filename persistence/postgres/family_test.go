@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -171,7 +172,7 @@ func TestAChildRunWithoutItsDefinitionIsLeft(t *testing.T) {
 	number := registry.DefinitionNumber(storetest.Single().Hash)
 	k.exec("update {schema}.workflow_definitions set definition = -definition where definition = $1", number)
 	out := k.drain(10)
-	require.GreaterOrEqual(t, out.Again, againMin)
+	require.GreaterOrEqual(t, out.Again, quarantine.AgainMin)
 	require.Equal(t, lifecycle.Running, k.state(parent))
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.intake"))
 	k.exec("update {schema}.workflow_definitions set definition = -definition where definition = $1", -number)
@@ -192,7 +193,7 @@ func TestAPodThatDoesNotKnowAParentLeavesIt(t *testing.T) {
 	old.complete(second, old.claim(second, 10)...)
 	require.Equal(t, lifecycle.Completed, old.state(child))
 	before := k.stands([]workflow.RunID{parent})
-	require.GreaterOrEqual(t, old.drain(10).Again, againMin)
+	require.GreaterOrEqual(t, old.drain(10).Again, quarantine.AgainMin)
 	require.Equal(t, before, k.stands([]workflow.RunID{parent}))
 	k.exec("update {schema}.definition_steps set kind = $1 where kind = 9 and definition = $2", int(workflow.ChildRun), number)
 	k.drain(10)
@@ -217,7 +218,7 @@ func TestADamagedChildRunKeepsNoOtherFromBeingTold(t *testing.T) {
 	}
 	k.lose("tasks", 1)
 	require.NotZero(t, k.drain(10).Again)
-	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Unreadable))
 	require.Len(t, k.claim(pod, 10), 1, "of the other parent")
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 6"))
 	k.exec("delete from {schema}.tasks; delete from {schema}.workflow_runs") // nothing reads what is lost

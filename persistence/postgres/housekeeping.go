@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -44,12 +45,12 @@ func (s *Store) declareDead(ctx context.Context, tx pgx.Tx, by time.Time) (pods 
 }
 
 // keepingPods returns the pods that hold tasks of runs that rest.
-func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, without exclusions) ([]int64, error) {
-	if !without.any() {
+func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, without quarantine.Exclusions) ([]int64, error) {
+	if !without.Any() {
 		return nil, nil
 	}
 	text, args := s.Bind("keeping_pods", pgsql.Named{
-		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.counters), "foreign": pgsql.OrEmpty(without.definitions),
+		"pods": pods, "skip": pgsql.OrEmpty(without.Runs), "but": pgsql.OrEmpty(without.Counters), "foreign": pgsql.OrEmpty(without.Definitions),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

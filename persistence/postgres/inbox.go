@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -71,15 +72,15 @@ func deliver(ctx context.Context, s *Store, limit int, out *persistence.Drained)
 		}
 		more, left := false, len(passed)
 		for _, d := range done {
-			out.Now = later(out.Now, d.p.now)
+			out.Now = pgsql.Later(out.Now, d.p.now)
 			out.Delivered, out.Dropped = out.Delivered+d.count, out.Dropped+d.dropped
 			mergeWake(&out.Wake, d.p.wake)
 			more = more || d.more || d.incomplete
 			passed = append(passed, d.left...)
 			limit -= len(d.requests) - len(d.left)
 		}
-		if wait := s.quarantine.again(); wait > 0 || len(passed) > 0 { // requests may be of runs that rest
-			out.Again = max(wait, againMin)
+		if wait := s.quarantine.Again(); wait > 0 || len(passed) > 0 { // requests may be of runs that rest
+			out.Again = max(wait, quarantine.AgainMin)
 		}
 		if !more || len(passed) == left || limit <= 0 {
 			out.More = out.More || more
@@ -108,7 +109,7 @@ func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs)
 	}
 	find := func(requests []request, err error) error {
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			return s.findLocked(ctx, tasksOf(requests))
+			return s.quarantine.FindLocked(ctx, tasksOf(requests))
 		}
 		return nil
 	}
@@ -135,12 +136,12 @@ func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs)
 	}, blamesOne, func(r request, err error) error {
 		switch {
 		case badRow(err):
-			s.restTask(workflow.TaskID{Run: r.run})
+			s.quarantine.RestTask(workflow.TaskID{Run: r.run})
 			return nil
 		case related && pgerr.Unreadable(err): // a child run may be damaged
-			return s.quarantine.addUnreadable(ctx, r.run, err)
+			return s.quarantine.AddUnreadable(ctx, r.run, err)
 		}
-		return s.restAlone(ctx, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}, err)
+		return s.quarantine.RestAlone(ctx, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}, err)
 	})
 	return done, err
 }
@@ -174,10 +175,10 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 
 // take locks requests.
 func (d *delivery) take(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
-	without := d.p.s.quarantine.excluded()
+	without := d.p.s.quarantine.Excluded()
 	b := d.p.s.NewBatch()
 	b.Add("take_signals", pgsql.Named{
-		"ids": ids, "skip": append(without.runs, passed...), "foreign": without.definitions, "limit": limit + 1,
+		"ids": ids, "skip": append(without.Runs, passed...), "foreign": without.Definitions, "limit": limit + 1,
 	}).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r request, err error) {
 			return r, row.Scan(&r.id, (*[16]byte)(&r.run), &r.there)
@@ -191,7 +192,7 @@ func (d *delivery) take(ctx context.Context, ids []int64, limit int, passed pgsq
 
 // load locks and loads the runs of the requests that are not locked.
 func (d *delivery) load(ctx context.Context) error {
-	left, err := d.p.s.leaveOut(ctx, tasksOf(d.requests))
+	left, err := d.p.s.quarantine.LeaveOut(ctx, tasksOf(d.requests))
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 	if err != nil {
 		return err
 	}
-	cut = union(cut, unread)
+	cut = quarantine.Union(cut, unread)
 	d.incomplete = len(cut) > 0 // the rest of it, and of those behind it, is for another transaction
 	done = slices.DeleteFunc(done, func(id int64) bool {
 		run := d.requests[slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })].run
@@ -278,7 +279,7 @@ func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time) (c
 	for id, facts := range news.Facts {
 		p.byID[id].heard = facts
 	}
-	p.left = union(p.left, news.Left)
+	p.left = quarantine.Union(p.left, news.Left)
 	return news.Cut, err
 }
 

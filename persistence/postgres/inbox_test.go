@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -44,7 +45,7 @@ func TestSignalsOfALockedRunWait(t *testing.T) {
 	require.True(t, out.More)
 	out = k.drain(10)
 	require.Equal(t, 1, out.Delivered)
-	require.GreaterOrEqual(t, out.Again, againMin)
+	require.GreaterOrEqual(t, out.Again, quarantine.AgainMin)
 	require.Zero(t, k.drain(10).Delivered)
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.intake"))
 	release()
@@ -64,10 +65,10 @@ func TestSignalsOfLockedTasksAreBisected(t *testing.T) {
 	release := k.hold("select from {schema}.tasks where run_id = $1 for update", [16]byte(runs[1]))
 	out := k.drain(10)
 	require.Equal(t, 2, out.Delivered)
-	require.GreaterOrEqual(t, out.Again, againMin)
+	require.GreaterOrEqual(t, out.Again, quarantine.AgainMin)
 	out = k.drain(10)
 	require.Zero(t, out.Delivered)
-	require.GreaterOrEqual(t, out.Again, againMin, "the run rests")
+	require.GreaterOrEqual(t, out.Again, quarantine.AgainMin, "the run rests")
 	release()
 	require.Eventually(t, func() bool { return k.drain(10).Delivered == 1 }, time.Minute, 100*time.Millisecond)
 	k.requireSound()
@@ -346,7 +347,7 @@ func TestASignalThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	k.lose("inbox", 1)
 	require.Equal(t, 2, k.drain(10).Delivered)
-	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Unreadable))
 	require.Zero(t, k.drain(10).Delivered)
 	k.exec(`update {schema}.inbox set payload = 'null' where n is null`) // as docs/operations.md says
 	k.endRests()

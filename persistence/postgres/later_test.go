@@ -58,7 +58,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 				require.Equal(t, lifecycle.Completed, old.state(run))
 			}
 			require.Equal(t, before, value[int](k.database, timers, number))
-			require.Equal(t, []int32{number}, old.store.quarantine.excluded().definitions)
+			require.Equal(t, []int32{number}, old.store.quarantine.Excluded().Definitions)
 			_, err := old.store.CancelRun(k.ctx, persistence.Cancel{Run: left[0], Tenant: "a"})
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
 			require.ErrorContains(t, err, "later version")

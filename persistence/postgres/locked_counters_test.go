@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -60,7 +61,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	require.Zero(t, answers["b"][lifecycle.Busy])
 	fired := k.fire(epoch, 100)
 	require.Equal(t, 1, fired.Count)
-	require.LessOrEqual(t, fired.Next.Sub(fired.Now), restMax, "the other one is tried again")
+	require.LessOrEqual(t, fired.Next.Sub(fired.Now), quarantine.RestMax, "the other one is tried again")
 	k.requireSound()
 
 	release()
@@ -136,12 +137,18 @@ func TestATenantWhoseCountersStayLockedRestsForLonger(t *testing.T) {
 	k.start(g, "b", 2)
 	release := k.holdCounters("a")
 	group := value[int32](k.database, "select group_id from {schema}.tenants where tenant = 'a'")
-	k.store.quarantine.addCounters([]int32{group})
+	k.store.quarantine.AddCounters([]int32{group})
 	k.endRests()
 	require.Len(t, k.claim(pod, 1), 1)
-	require.Greater(t, k.store.quarantine.again(), restMin)
+	require.Greater(t, k.store.quarantine.Again(), quarantine.RestMin)
 	release()
 	k.endRests()
 	require.Len(t, k.claim(pod, 1), 1)
-	require.Empty(t, k.store.quarantine.restedTenants())
+	require.Empty(t, k.store.quarantine.RestedTenants())
 }
+
+// endRests ends the rest of all that is in quarantine, as time does.
+func (k *fixture) endRests() { k.store.quarantine.RestUntil(time.Now()) }
+
+// restUntil has all that rests do so until then.
+func (k *fixture) restUntil(until time.Time) { k.store.quarantine.RestUntil(until) }

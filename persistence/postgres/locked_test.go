@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -97,13 +98,13 @@ func TestClaimsOfSeveralPodsLookAtDifferentPlaces(t *testing.T) {
 	k, pod := withCounters(t, g, "a")
 	k.start(g, "a", 20)
 	release := k.hold("select from {schema}.ready_queue order by fair_id limit 10 for update")
-	k.store.quarantine.lockTimeout(k.ctx)
+	k.store.quarantine.LockTimeout(k.ctx)
 	require.Len(t, k.claim(pod, 10), 10)
 	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, 10))
 	require.NoError(t, err)
 	require.Empty(t, out.Grants)
 	require.Positive(t, out.Again)
-	require.Zero(t, k.quarantined(reasonLocked))
+	require.Zero(t, k.store.quarantine.Met(quarantine.Locked))
 	release()
 	require.Len(t, k.claim(pod, 20), 10)
 }
@@ -116,7 +117,7 @@ func TestFreeRunsOfALockedTenantAreServed(t *testing.T) {
 	held := k.start(g, "a", 60)
 	free := k.start(g, "a", 20)
 	release := k.hold("select from {schema}.workflow_runs where id = any($1) for update", pgsql.UUIDs(held))
-	k.store.quarantine.lockTimeout(k.ctx)
+	k.store.quarantine.LockTimeout(k.ctx)
 	served := map[workflow.RunID]bool{}
 	for range 4 {
 		grants := k.claim(pod, 10)
@@ -129,7 +130,7 @@ func TestFreeRunsOfALockedTenantAreServed(t *testing.T) {
 	for _, run := range free {
 		require.Equal(t, lifecycle.Completed, k.state(run))
 	}
-	require.NotEmpty(t, k.store.quarantine.excluded().tenants)
+	require.NotEmpty(t, k.store.quarantine.Excluded().Tenants)
 	release()
 	k.endRests()
 	k.finish(pod)
@@ -144,8 +145,8 @@ func TestABacklogComesBackBehindTheFrontier(t *testing.T) {
 	late := k.start(g, "a", 30)
 	k.start(g, "b", 300)
 	group := value[int32](k.database, "select group_id from {schema}.tenants where tenant = 'a'")
-	for i := range tenantRuns {
-		k.store.quarantine.addLocked(map[workflow.RunID]int32{{byte(i)}: group})
+	for i := range quarantine.TenantRuns {
+		k.store.quarantine.AddLocked(map[workflow.RunID]int32{{byte(i)}: group})
 	}
 	k.restUntil(time.Now().Add(time.Hour))
 	for range 20 {
@@ -236,7 +237,7 @@ func TestTakeoverBesideLocks(t *testing.T) {
 			for range 4 {
 				out := k.expire(epoch, 5)
 				require.Equal(t, []int64{dead}, out.Pods)
-				require.LessOrEqual(t, out.NextExpiry.Sub(out.Now), restMax)
+				require.LessOrEqual(t, out.NextExpiry.Sub(out.Now), quarantine.RestMax)
 				taken += out.Tasks
 			}
 			require.Equal(t, 2, taken, "those of b")
@@ -270,7 +271,7 @@ func TestAFailureThatReachesLockedRows(t *testing.T) {
 	for i, answer := range k.send(record) {
 		require.Equal(t, record.Transitions[i].Task.Run == runs[1], answer == lifecycle.Busy)
 	}
-	require.Equal(t, 1, k.quarantined(reasonLocked))
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Locked))
 	release()
 	k.endRests()
 	for _, answer := range k.send(record) {
@@ -319,7 +320,7 @@ func TestNothingIsGrantedAtOnceBesideLocks(t *testing.T) {
 	g := storetest.Diamond()
 	k, pod := withCounters(t, g, "a")
 	take := persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{registry.DefaultQueue}}
-	k.store.quarantine.lockTimeout(k.ctx)
+	k.store.quarantine.LockTimeout(k.ctx)
 	out := k.trigger(k.draft(g, "a", 1), take)
 	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
 	require.Empty(t, out.Grants)

@@ -97,8 +97,8 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	for _, run := range runs[1] {
 		require.Equal(t, lifecycle.Completed, other.state(run))
 	}
-	require.Len(t, other.store.quarantine.excluded().definitions, 2)
-	require.Empty(t, other.store.quarantine.excluded().runs)
+	require.Len(t, other.store.quarantine.Excluded().Definitions, 2)
+	require.Empty(t, other.store.quarantine.Excluded().Runs)
 	other.leave(pod)
 	require.Equal(t, 2, value[int](k.database, "select count(*) from {schema}.pods"), "they have tasks of the other program")
 
@@ -107,7 +107,7 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	for range 2 {
 		other.lead(epoch)
 	}
-	require.Empty(t, other.store.quarantine.excluded().definitions)
+	require.Empty(t, other.store.quarantine.Excluded().Definitions)
 	for range 6 {
 		again.lead(epoch)
 		again.finish(live)

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/requeue"
@@ -109,7 +110,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		claimFirst:            adaptive.NewFastPath(),
 		recordSmall:           adaptive.NewFastPath(),
 		triggerSinglesGranted: adaptive.NewFastPath(),
-		quarantine:            newQuarantine(options.Logger),
+		quarantine:            quarantine.NewLocks(db, options.Logger),
 		deadReasons:           options.DeadReasons,
 		podID:                 drawPodID,
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -22,11 +23,11 @@ type peeked struct {
 // peek returns the next places of a queue that a claim may take, in order, but
 // those of some tenants. statement is peek_places or peek_ready.
 func (s *Store) peek(
-	ctx context.Context, tx pgx.Tx, statement string, request persistence.ClaimRequest, queue int16, but []int64, without exclusions,
+	ctx context.Context, tx pgx.Tx, statement string, request persistence.ClaimRequest, queue int16, but []int64, without quarantine.Exclusions,
 ) ([]peeked, error) {
 	text, args := s.Bind(statement, pgsql.Named{
 		"queue": queue, "after": request.After, "handlers": pgsql.OrEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "but": pgsql.OrEmpty(but), "skip": without.runs, "foreign": without.definitions,
+		"limit": request.Limit, "but": pgsql.OrEmpty(but), "skip": without.Runs, "foreign": without.Definitions,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -85,10 +86,10 @@ type heldTask struct {
 // heldTasks returns what pods hold, or blindly what they have claimed, without a
 // look at the tasks, but of what rests.
 func (s *Store) heldTasks(
-	ctx context.Context, tx pgx.Tx, pods []int64, without exclusions, limit int, blind bool,
+	ctx context.Context, tx pgx.Tx, pods []int64, without quarantine.Exclusions, limit int, blind bool,
 ) ([]heldTask, error) {
 	text, args := s.Bind("held_tasks", pgsql.Named{
-		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.counters), "foreign": pgsql.OrEmpty(without.definitions), "limit": limit, "blind": blind,
+		"pods": pods, "skip": pgsql.OrEmpty(without.Runs), "but": pgsql.OrEmpty(without.Counters), "foreign": pgsql.OrEmpty(without.Definitions), "limit": limit, "blind": blind,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 )
 
 // A look is one statement that finds out whether a transaction would have
@@ -25,8 +26,8 @@ func (s *Store) precheckIntake(ctx context.Context) (now time.Time, runs, signal
 
 // precheckTimers reports whether a timer is due, of runs that do not rest, and when the next
 // one is.
-func (s *Store) precheckTimers(ctx context.Context, epoch int64, without exclusions) (out persistence.Fired, due bool, err error) {
-	text, args := s.Bind("has_work_timers", pgsql.Named{"epoch": epoch, "skip": without.runs})
+func (s *Store) precheckTimers(ctx context.Context, epoch int64, without quarantine.Exclusions) (out persistence.Fired, due bool, err error) {
+	text, args := s.Bind("has_work_timers", pgsql.Named{"epoch": epoch, "skip": without.Runs})
 	var leads bool
 	var next *time.Time
 	err = pgerr.Retry(ctx, func(ctx context.Context) error {

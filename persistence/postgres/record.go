@@ -164,7 +164,7 @@ func (r *recording) parts(ctx context.Context, indexes []int, store storing) err
 		}
 		err = pgerr.Retry(ctx, func(ctx context.Context) error { return store(ctx, part, commits) })
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			if failed := r.s.findLocked(ctx, r.tasks(part)); failed != nil {
+			if failed := r.s.quarantine.FindLocked(ctx, r.tasks(part)); failed != nil {
 				return failed
 			}
 		}
@@ -193,10 +193,10 @@ func (r *recording) alone(ctx context.Context, i int, store storing, err error) 
 	task := r.record.Transitions[i].Task
 	switch {
 	case errors.Is(err, pgerr.ErrLockTimeout):
-		r.s.restTask(task)
+		r.s.quarantine.RestTask(task)
 	case pgerr.Unreadable(err):
-		full := r.s.quarantine.addUnreadable(ctx, task.Run, err)
-		if full != nil || !r.s.damaged(ctx, task.Run) { // what others need, too, cannot be read
+		full := r.s.quarantine.AddUnreadable(ctx, task.Run, err)
+		if full != nil || !r.s.quarantine.Damaged(ctx, task.Run) { // what others need, too, cannot be read
 			r.out.Refused = pgerr.Translate(errors.Join(full, err))
 		}
 	default:
@@ -210,8 +210,8 @@ func (r *recording) alone(ctx context.Context, i int, store storing, err error) 
 // the others. While locks are in the way no children are granted: claims ask whether
 // their ends could be recorded.
 func (r *recording) free(ctx context.Context, indexes []int) (free []int, err error) {
-	left, err := r.s.leaveOut(ctx, r.tasks(indexes))
-	if r.s.quarantine.skipping() {
+	left, err := r.s.quarantine.LeaveOut(ctx, r.tasks(indexes))
+	if r.s.quarantine.Skipping() {
 		r.record.Limit, r.record.Spare = 0, 0
 	}
 	if err != nil || len(left) == 0 {

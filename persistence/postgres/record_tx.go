@@ -132,7 +132,7 @@ func (s *Store) recordInTx(
 	}
 	if own {
 		if pgerr.HasCode(err, pgerr.CodeLockNotAvailable) {
-			s.findLockedOf(ctx, r.record.Transitions[0].Task)
+			s.quarantine.FindLockedOf(ctx, r.record.Transitions[0].Task)
 		}
 		return r, true, r.ownRefused(err)
 	}
@@ -145,11 +145,11 @@ var errRunLocked = errors.New("the run is locked by another session, or in quara
 // borrowFor takes a connection of the user's pool for a step, unless its run is
 // locked or in quarantine: by then, or once it has waited for one.
 func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *steptx.PoolWait) (*pgxpool.Conn, error) {
-	if s.isLocked(ctx, task) {
+	if s.quarantine.IsLocked(ctx, task) {
 		return nil, errRunLocked
 	}
 	conn, err := s.Borrow(ctx, waiting)
-	if err == nil && s.isLocked(ctx, task) {
+	if err == nil && s.quarantine.IsLocked(ctx, task) {
 		conn.Release()
 		return nil, errRunLocked
 	}

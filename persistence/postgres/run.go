@@ -133,20 +133,3 @@ func scanTask(row pgx.CollectableRow) (id workflow.RunID, t *task, err error) {
 // taskIDs are tasks of which something is to be done; lifecycle.RunStep stands for all of
 // a run's that have not ended.
 type taskIDs []workflow.TaskID
-
-// columns returns them as arguments of a statement.
-func (t taskIDs) columns() (runs pgsql.UUIDs, steps []int32) {
-	runs, steps = make(pgsql.UUIDs, len(t)), make([]int32, len(t))
-	for i, task := range t {
-		runs[i], steps[i] = task.Run, task.Step
-	}
-	return runs, steps
-}
-
-// but returns those of other runs.
-func (t taskIDs) but(runs map[workflow.RunID]bool) taskIDs {
-	if len(runs) == 0 {
-		return t
-	}
-	return slices.DeleteFunc(slices.Clone(t), func(task workflow.TaskID) bool { return runs[task.Run] })
-}

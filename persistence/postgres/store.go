@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/requeue"
@@ -41,7 +42,7 @@ type Store struct {
 	claimFirst            *adaptive.FastPath // by queue, whether claim_first will do
 	recordSmall           *adaptive.FastPath // by its queue, whether record_small will do for a pod
 	triggerSinglesGranted *adaptive.FastPath // by queue, whether trigger_single_granted will
-	quarantine            *quarantine
+	quarantine            *quarantine.Locks
 	timers                timerScan
 	at                    atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
 

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 )
 
 // takeover takes back what pods hold that are dead or leave: in one transaction, or,
@@ -22,7 +23,7 @@ type takeover struct {
 	within  func(ctx context.Context, do func(context.Context, pgx.Tx) error) error // makes a transaction
 	report  lifecycle.TaskReported
 	out     persistence.Expired
-	without exclusions
+	without quarantine.Exclusions
 	keeping map[int64]bool // pods of which something is left
 }
 
@@ -38,7 +39,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int,
 	}
 	s.askForDefinitions(ctx)
 	t := &takeover{
-		s: s, without: s.quarantine.excluded(), report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)},
+		s: s, without: s.quarantine.Excluded(), report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)},
 		keeping: map[int64]bool{},
 		within: func(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 			return s.Fenced(ctx, epoch, do)
@@ -76,11 +77,11 @@ func (t *takeover) expire(ctx context.Context, limit int, by time.Time) error {
 		if err := t.close(ctx, tx); err != nil {
 			return err
 		}
-		switch wait := t.s.quarantine.again(); {
+		switch wait := t.s.quarantine.Again(); {
 		case more:
 			t.out.NextExpiry = t.out.Now
 		case len(t.keeping) > 0: // what was left out is looked at again
-			t.out.NextExpiry = t.out.Now.Add(max(wait, againMin))
+			t.out.NextExpiry = t.out.Now.Add(max(wait, quarantine.AgainMin))
 		}
 		return nil
 	})
@@ -94,7 +95,7 @@ func (t *takeover) list(ctx context.Context, pods []int64, limit int) (claimed [
 		return nil, false, nil
 	}
 	read := func(blind bool) error {
-		return t.s.try(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		return t.s.Try(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 			claimed, err = t.s.heldTasks(ctx, tx, pods, t.without, min(limit, math.MaxInt32-1)+1, blind)
 			return err
 		})
@@ -120,7 +121,7 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 		for i, h := range part {
 			tasks[i] = h.task
 		}
-		left, err := t.s.leaveOut(ctx, tasks)
+		left, err := t.s.quarantine.LeaveOut(ctx, tasks)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 			return err
 		})
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			if failed := t.s.findLocked(ctx, tasks); failed != nil {
+			if failed := t.s.quarantine.FindLocked(ctx, tasks); failed != nil {
 				return failed
 			}
 		}
@@ -149,7 +150,7 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 		return err
 	}, blamesOne, func(h heldTask, err error) error {
 		t.keeping[h.pod] = true
-		return t.s.restAlone(ctx, h.task, err)
+		return t.s.quarantine.RestAlone(ctx, h.task, err)
 	})
 }
 
@@ -160,7 +161,7 @@ func (t *takeover) count(p *decisionTx, taken []heldTask) {
 		if p.byID[h.task.Run] == nil {
 			t.keeping[h.pod] = true
 			if !p.left[h.task.Run] {
-				t.s.quarantine.addDeleted(h.task.Run)
+				t.s.quarantine.AddDeleted(h.task.Run)
 			}
 		}
 	}
@@ -220,7 +221,7 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 // it tasks since they were listed. None can any more once the pod's row is locked.
 func (t *takeover) removePod(ctx context.Context, pod int64) (granted bool, err error) {
 	err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		held, err := t.s.heldTasks(ctx, tx, []int64{pod}, exclusions{}, 1, false)
+		held, err := t.s.heldTasks(ctx, tx, []int64{pod}, quarantine.Exclusions{}, 1, false)
 		if granted = len(held) > 0; granted || err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -51,7 +52,7 @@ func (t *timerScan) set(from time.Time) {
 // deleted are removed.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	s.askForDefinitions(ctx)
-	out, due, err := s.precheckTimers(ctx, epoch, s.quarantine.excluded())
+	out, due, err := s.precheckTimers(ctx, epoch, s.quarantine.Excluded())
 	if err == nil && due {
 		f := firing{s: s, epoch: epoch}
 		err = f.all(ctx, limit)
@@ -60,7 +61,7 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	if err != nil {
 		return persistence.Fired{}, err
 	}
-	if wait := s.quarantine.again(); wait > 0 {
+	if wait := s.quarantine.Again(); wait > 0 {
 		callWithin(&out, wait)
 	}
 	return out, nil
@@ -160,7 +161,7 @@ func (f *firing) fire(ctx context.Context, due []dueTimer) error {
 		for i, t := range part {
 			tasks[i] = t.needs()
 		}
-		left, err := f.s.leaveOut(ctx, tasks)
+		left, err := f.s.quarantine.LeaveOut(ctx, tasks)
 		if err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (f *firing) fire(ctx context.Context, due []dueTimer) error {
 			return err
 		})
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			if failed := f.s.findLocked(ctx, tasks); failed != nil {
+			if failed := f.s.quarantine.FindLocked(ctx, tasks); failed != nil {
 				return failed
 			}
 		}
@@ -182,7 +183,7 @@ func (f *firing) fire(ctx context.Context, due []dueTimer) error {
 			mergeFired(&f.out, fired)
 		}
 		return err
-	}, blamesOne, func(t dueTimer, err error) error { return f.s.restAlone(ctx, t.TaskID, err) })
+	}, blamesOne, func(t dueTimer, err error) error { return f.s.quarantine.RestAlone(ctx, t.TaskID, err) })
 }
 
 // mergeFired adds what more fired, after it.
@@ -238,10 +239,10 @@ type dueScan struct {
 // due chooses at most limit timers that are due, those that became due first or
 // last. Where the server cannot read all runs it chooses without a look at them.
 func (f *firing) due(ctx context.Context, from time.Time, limit int, latest bool) (found dueScan, err error) {
-	without := f.s.quarantine.excluded()
+	without := f.s.quarantine.Excluded()
 	args := pgsql.Named{
-		"from": pgsql.Instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
-		"but": without.counters, "foreign": without.definitions, "kinds": knownTimers,
+		"from": pgsql.Instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.Runs,
+		"but": without.Counters, "foreign": without.Definitions, "kinds": knownTimers,
 	}
 	read := func(ctx context.Context) error {
 		text, values := f.s.Bind("due_timers", args)
@@ -280,8 +281,8 @@ func (f *firing) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err
 
 // warnLaterTimers says that there are timers of kinds that this version does not know.
 func (f *firing) warnLaterTimers(ctx context.Context, count int) {
-	if f.s.quarantine.log != nil {
-		f.s.quarantine.log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
+	if f.s.quarantine.Log != nil {
+		f.s.quarantine.Log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
 			slog.Int("timer_count", count))
 	}
 }
@@ -290,7 +291,7 @@ func (f *firing) warnLaterTimers(ctx context.Context, count int) {
 func (f *firing) deleteOrphans(ctx context.Context, from time.Time) error {
 	return f.s.Fenced(ctx, f.epoch, func(ctx context.Context, tx pgx.Tx) error {
 		text, args := f.s.Bind("delete_orphans", pgsql.Named{
-			"from": pgsql.Instant(from), "walk": timersMax, "skip": f.s.quarantine.excluded().runs, "kinds": knownTimers,
+			"from": pgsql.Instant(from), "walk": timersMax, "skip": f.s.quarantine.Excluded().Runs, "kinds": knownTimers,
 		})
 		return tx.QueryRow(ctx, text, args...).Scan(&f.out.Orphans)
 	})
@@ -383,14 +384,14 @@ func (p *decisionTx) queueFired(b *pgsql.Batch, fired []timer) {
 
 // next reads when the earliest timer is due that may fire.
 func (f *firing) next(ctx context.Context) error {
-	without := f.s.quarantine.excluded()
+	without := f.s.quarantine.Excluded()
 	text, args := f.s.Bind("next_timer", pgsql.Named{
-		"skip": without.runs, "but": without.counters, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
+		"skip": without.Runs, "but": without.Counters, "foreign": without.Definitions, "walk": timersMax, "kinds": knownTimers,
 	})
 	var next *time.Time
 	err := pgerr.Retry(ctx, func(ctx context.Context) error { return f.s.Conns.QueryRow(ctx, text, args...).Scan(&f.out.Now, &next) })
 	if pgerr.Unreadable(err) { // the next call finds what that is
-		callWithin(&f.out, againMin)
+		callWithin(&f.out, quarantine.AgainMin)
 		return nil
 	}
 	f.out.Next = pgsql.OrZero(next)

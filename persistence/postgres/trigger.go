@@ -28,10 +28,10 @@ func (s *Store) TriggerRuns(
 	if !errors.Is(err, pgerr.ErrLockTimeout) {
 		return out, err
 	}
-	s.quarantine.lockTimeout(ctx)
+	s.quarantine.LockTimeout(ctx)
 	groups, err := s.groupsOfTriggers(ctx, triggers)
 	if err == nil {
-		err = s.findLockedTenants(ctx, groups)
+		err = s.quarantine.FindLockedTenants(ctx, groups)
 	}
 	if err != nil {
 		return persistence.Triggers{}, err
@@ -83,19 +83,19 @@ func (s *Store) triggerFree(
 // restingTenants returns the groups of the tenants of triggers that rest because their
 // counters are locked.
 func (s *Store) restingTenants(ctx context.Context, triggers []persistence.Trigger) (map[int32]bool, error) {
-	if !s.quarantine.anyCounters() {
+	if !s.quarantine.AnyCounters() {
 		return nil, nil
 	}
 	groups, err := s.groupsOfTriggers(ctx, triggers)
 	if err != nil {
 		return nil, err
 	}
-	resting, over := s.quarantine.lockedCounters(groups)
+	resting, over := s.quarantine.LockedCounters(groups)
 	if len(over) > 0 {
-		if err := s.findLockedTenants(ctx, over); err != nil {
+		if err := s.quarantine.FindLockedTenants(ctx, over); err != nil {
 			return nil, err
 		}
-		resting, _ = s.quarantine.lockedCounters(groups)
+		resting, _ = s.quarantine.LockedCounters(groups)
 	}
 	return resting, nil
 }
@@ -220,7 +220,7 @@ func (s *Store) blame(
 	ctx context.Context, out *triggered, triggers []persistence.Trigger, known registry.Names, unit []int,
 ) error {
 	try := func(triggers []persistence.Trigger, unit []int) error {
-		return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return s.Try(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			t := newTriggering(s, tx, triggers, known)
 			err := t.store(ctx, [][]int{unit})
 			out.Now = t.now

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/places"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -35,13 +36,13 @@ type fastTrigger struct {
 	members []string
 	tasks   int64 // of all runs
 
-	counters map[counterKey]*fastCounter
+	counters map[places.Counter]*fastCounter
 	roots    []fastRoot
 }
 
 // fastCounter counts the places that a tenant asks for in a queue.
 type fastCounter struct {
-	counterKey
+	places.Counter
 	places int64
 	index  int32 // among all, from 1
 }
@@ -59,7 +60,7 @@ type fastRoot struct {
 func newFastTrigger(s *Store, known registry.Names, n int) *fastTrigger {
 	return &fastTrigger{
 		s: s, known: known, columns: newRunColumns(n), seen: make(map[workflow.RunID]bool, n),
-		groups: map[string]int32{}, counters: map[counterKey]*fastCounter{}, roots: make([]fastRoot, 0, n),
+		groups: map[string]int32{}, counters: map[places.Counter]*fastCounter{}, roots: make([]fastRoot, 0, n),
 	}
 }
 
@@ -115,10 +116,10 @@ func (s *Store) findTenants(ctx context.Context, tenants []string) (found map[st
 func (f *fastTrigger) add(t *persistence.Trigger) error {
 	d, queue, group := f.known.Definitions[t.Definition], f.known.Queues[t.Queue], f.groups[t.Tenant]
 	for _, step := range d.Roots {
-		k := counterKey{d.QueueOf(step, queue), group}
+		k := places.Counter{Queue: d.QueueOf(step, queue), Group: group}
 		c := f.counters[k]
 		if c == nil {
-			c = &fastCounter{counterKey: k}
+			c = &fastCounter{Counter: k}
 			f.counters[k] = c
 		}
 		c.places++
@@ -141,14 +142,14 @@ func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 		counters = append(counters, c)
 	}
 	slices.SortFunc(counters, func(a, b *fastCounter) int {
-		return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.group, b.group))
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
 	})
 	var queues []int16
 	var groups, memberGroups []int32
 	var places []int64
 	for i, c := range counters {
 		c.index = int32(i + 1)
-		queues, groups, places = append(queues, c.queue), append(groups, c.group), append(places, c.places)
+		queues, groups, places = append(queues, c.Queue), append(groups, c.Group), append(places, c.places)
 	}
 	for _, tenant := range f.members {
 		memberGroups = append(memberGroups, f.groups[tenant])
@@ -158,8 +159,8 @@ func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 	runs, steps, handlers := make(pgsql.UUIDs, n), make([]int32, n), make([]int32, n)
 	for i := range f.roots {
 		e := &f.roots[i]
-		readyQueues[i], readyCounters[i] = e.counter.queue, e.counter.index
-		readyPlaces[i] = lifecycle.FairID(e.counter.group, lifecycle.LaneNew, e.nth-e.counter.places)
+		readyQueues[i], readyCounters[i] = e.counter.Queue, e.counter.index
+		readyPlaces[i] = lifecycle.FairID(e.counter.Group, lifecycle.LaneNew, e.nth-e.counter.places)
 		runs[i], steps[i], handlers[i] = e.trigger.Run, e.step, e.handler
 	}
 	args := f.columns.named(time.Time{})
@@ -183,7 +184,7 @@ func (f *fastTrigger) answer(ctx context.Context, out *persistence.Triggers, tri
 	}
 	ready := map[int16]int{}
 	for i := range f.roots {
-		ready[f.roots[i].counter.queue]++
+		ready[f.roots[i].counter.Queue]++
 	}
 	var err error
 	out.Wake.Ready, err = f.s.ready(ctx, f.s.Conns, ready)

@@ -38,7 +38,7 @@ func (f *fastTrigger) triggerSingle(
 	}
 	args := f.oneNamed(&triggers[0])
 	args["handler"] = f.roots[0].handler
-	args["place"] = lifecycle.FairID(f.roots[0].counter.group, lifecycle.LaneNew, 0)
+	args["place"] = lifecycle.FairID(f.roots[0].counter.Group, lifecycle.LaneNew, 0)
 	var now time.Time
 	said, err := f.storeOne(ctx, "trigger_single", args, &now)
 	switch {
@@ -56,7 +56,7 @@ func (f *fastTrigger) triggerSingle(
 func (f *fastTrigger) triggerSingleGranted(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
-	queue := f.roots[0].counter.queue
+	queue := f.roots[0].counter.Queue
 	if !f.s.triggerSinglesGranted.WorthTrying(queue) {
 		return false, false, nil
 	}
@@ -106,7 +106,7 @@ func (f *fastTrigger) storeOne(
 func (f *fastTrigger) oneNamed(t *persistence.Trigger) pgsql.Named {
 	c, root := f.columns, &f.roots[0]
 	return pgsql.Named{
-		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": pgsql.MadeAt(t.Run), "young": f.s.recentRunAge.Microseconds(),
+		"counter_queue": root.counter.Queue, "run": [16]byte(t.Run), "made": pgsql.MadeAt(t.Run), "young": f.s.recentRunAge.Microseconds(),
 		"definition": c.definitions[0], "hash": t.Definition[:], "group": c.groups[0], "remaining": c.remaining[0],
 		"events": c.events[0], "queue": c.queues[0], "state": c.states[0], "slow": c.slow[0], "tenant": c.tenants[0],
 		"origin": c.origins[0], "trace": c.traces[0], "labels": c.labels[0], "input": c.inputs[0], "step": root.step,

@@ -36,7 +36,7 @@ func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCoun
 // locks are in the way they wait for a claim, which asks whether their ends could be
 // recorded.
 func (f *fastTrigger) serves(take persistence.GrantRequest) bool {
-	if take.Limit <= 0 || f.s.quarantine.skipping() {
+	if take.Limit <= 0 || f.s.quarantine.Skipping() {
 		return false
 	}
 	served := make(map[string]bool, len(take.Queues))
