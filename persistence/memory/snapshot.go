@@ -145,3 +145,31 @@ func (s *Store) SetTimer(t snapshot.Timer) {
 	defer s.mu.Unlock()
 	s.timers.set(timer{timerKey: timerKey{t.Run, t.Step, t.Kind}, at: t.At, epoch: t.Epoch})
 }
+
+// Told reports whether DrainIntake is to look at a run, for tests.
+func (s *Store) Told(id workflow.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.signal && sub.id == id })
+}
+
+// Untell removes the last word to a run from the intake, as if a pod that knows no child runs had
+// ended one of it, for tests.
+func (s *Store) Untell(id workflow.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.intake) - 1; i >= 0; i-- {
+		if sub := s.intake[i]; sub.signal && sub.id == id {
+			s.intake = slices.Delete(s.intake, i, i+1)
+			return
+		}
+	}
+}
+
+// InHistory reports whether a run was archived, for tests.
+func (s *Store) InHistory(id workflow.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	return r != nil && r.archived
+}
