@@ -184,10 +184,17 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // signed checks which attempt completed a task: the output names the attempt that
 // returned it, which must be the one that held the task.
 func (o *oracle) signed(run *snapshot.Run, e *lifecycle.Event) {
-	if declared(run, e.Step).Kind == workflow.Wait {
-		return // its output is the payload of a signal
+	if declared(run, e.Step).Kind != workflow.Func {
+		return // its output is the payload of a signal, or that of a child run
 	}
-	if output := run.Task(e.Step).Output; !bytes.HasSuffix(output, signature(e.N-1)) {
+	output := run.Task(e.Step).Output
+	if old, ok := o.continued(run); ok && run.Task(e.Step).Flags.Has(lifecycle.FlagKept) {
+		if t := old.Task(e.Step); t == nil || !bytes.Equal(t.Output, output) {
+			o.seed.world.Fail("I3", "%s step %d has another output than in the run that it continues", o.seed.nameOf(run.ID), e.Step)
+		}
+		return
+	}
+	if !bytes.HasSuffix(output, signature(e.N-1)) {
 		o.seed.world.Fail("I4", "%s step %d was completed under epoch %d by another attempt: %s", o.seed.nameOf(run.ID), e.Step, e.N-1, output)
 	}
 }
@@ -323,7 +330,7 @@ const wholeEvery = 64
 // balance judges what holds between runs once a transaction is booked.
 func (o *oracle) balance() {
 	if o.calls%wholeEvery == 0 {
-		if wrong := snapshot.Check(o.seed.world.Model().Snapshot()); len(wrong) > 0 {
+		if wrong := snapshot.Check(o.tables()); len(wrong) > 0 {
 			promise, text, _ := strings.Cut(wrong[0], ": ")
 			o.seed.world.Fail(promise, "after %s: %s", o.book.call, text)
 		}

@@ -42,6 +42,13 @@ func (o *oracle) answered(p *sim.Pod, call string, answer any, err error) {
 		if a.Parked+a.Unparked > 0 {
 			o.book.fair.park(s.world.Model().Snapshot().Queue)
 		}
+	case persistence.Woken:
+		o.leads(p, call)
+		if a.Count > 0 {
+			s.saw(SawLookWoke)
+		}
+	case persistence.Archived:
+		o.archived()
 	case persistence.Canceled:
 		if a.Result == lifecycle.Stale {
 			s.saw(SawCancelTooLate)
@@ -89,6 +96,7 @@ func (o *oracle) recordedBy(p *sim.Pod, call string, answers []persistence.Recor
 // acknowledged notes the attempts whose reports the database says it has recorded.
 func (o *oracle) acknowledged(record persistence.Record, recorded persistence.Recorded) {
 	for i, answer := range recorded.Answers {
+		o.yielded(&record.Transitions[i], answer.Result)
 		if answer.Result == lifecycle.Moved {
 			t := &record.Transitions[i]
 			o.recorded = append(o.recorded, persistence.Held{Task: t.Task, Epoch: t.Epoch})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/sim"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -31,6 +32,8 @@ type order struct {
 	asked    *sim.Pod
 	askedAt  time.Time
 	input    []byte
+
+	continues workflow.RunID // the run that this one continues; zero: none
 }
 
 // client is the embedder: an actor that repeats each trigger until a pod has said
@@ -50,9 +53,14 @@ const orderLabel = "order"
 const retryAfter = 3 * time.Second
 
 func (c *client) begin(o *order) {
+	c.seed.world.After(o.after, func() { c.trigger(o) })
+	c.follow(o)
+}
+
+// follow looks after a run, and cancels it and sends it signals.
+func (c *client) follow(o *order) {
 	c.orders[o.name] = o
 	c.sorted = append(c.sorted, o)
-	c.seed.world.After(o.after, func() { c.trigger(o) })
 	if o.cancel > 0 {
 		c.seed.world.After(o.cancel, func() { c.cancel(o) })
 	}
@@ -144,10 +152,14 @@ func (c *client) await() {
 // ended takes the news of an end.
 func (c *client) ended(m *messages.RunEnded) {
 	o := c.orders[m.GetRequestId()]
+	first := !o.told
 	o.told = true
 	row, ok := c.seed.world.Model().RunSnapshot(o.run) // which blocked rows are not left out of
 	if !ok || row.Core.State.String() != m.GetState() {
 		c.seed.world.Fail("I6", "%s is said to be %s; it is %v", o.name, m.GetState(), row.Core.State)
+	}
+	if first && row.Core.State == lifecycle.Failed {
+		c.requeue(o)
 	}
 }
 

@@ -24,6 +24,7 @@ type oracle struct {
 	deaths int // tasks that failed for good
 
 	recorded []persistence.Held // attempts whose reports the transaction says it has recorded
+	families *families
 }
 
 // seen is a run as it was after the last transaction that changed it.
@@ -35,10 +36,11 @@ type seen struct {
 	ready   map[int32]time.Time // since when a task is ready
 	waits   map[int32]time.Time // until when a task waits for a signal; zero: for ever
 	cancel  time.Time           // when its cancel was recorded
+	failing bool                // a failure stops what waits beside it
 }
 
 func newOracle(s *seed) *oracle {
-	return &oracle{seed: s, runs: map[workflow.RunID]*seen{}, book: newBook()}
+	return &oracle{seed: s, runs: map[workflow.RunID]*seen{}, book: newBook(), families: newFamilies()}
 }
 
 // committed looks at the runs that a transaction changed.
@@ -52,6 +54,7 @@ func (o *oracle) committed(call string) {
 		}
 	}
 	o.stored()
+	o.told()
 	o.balance()
 }
 
@@ -77,7 +80,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	for i := was.events; i < len(run.Events); i++ {
 		o.event(run, was, &run.Events[i])
 	}
-	was.events = len(run.Events)
+	was.events, was.failing = len(run.Events), run.Core.Failing
 	o.account(run)
 	for i := range run.Tasks {
 		t := &run.Tasks[i]
@@ -95,11 +98,15 @@ func (o *oracle) judge(run *snapshot.Run) {
 		}
 		was.ended = ended
 		o.open--
+		o.childEnded(run)
 	}
 }
 
 // name remembers what the load calls the run.
 func (o *oracle) name(run *snapshot.Run) {
+	if o.family(run) {
+		return
+	}
 	row, err := o.seed.world.Model().Run(o.seed.ctx, "", run.ID)
 	order := o.seed.client.orders[cmp.Or(row.Key, row.Labels[orderLabel])]
 	if err != nil || order == nil {
@@ -118,8 +125,12 @@ func (o *oracle) name(run *snapshot.Run) {
 func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	s := o.seed
 	o.enter(run, e)
-	if e.Step != lifecycle.RunStep && run.Task(e.Step).Traits.Has(workflow.TraitWaits) {
+	switch {
+	case e.Step == lifecycle.RunStep:
+	case run.Task(e.Step).Traits.Has(workflow.TraitWaits):
 		o.waited(run, was, e)
+	case run.Task(e.Step).Traits.Has(workflow.TraitChild):
+		o.parentMoved(run, was, e)
 	}
 	switch e.Kind { //nolint:exhaustive // the others are judged by their effects
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
@@ -143,6 +154,7 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	case lifecycle.EventCancelRequested:
 		was.cancel = e.At
 		s.saw(SawCanceled)
+		o.childStops(run, e)
 	case lifecycle.EventStarted:
 		o.waits(run.ID, e.Step, was.ready[e.Step], e.At)
 		if !was.cancel.IsZero() && !o.handler(run, e.Step) {
@@ -201,7 +213,7 @@ func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.I
 // end judges the last state.
 func (o *oracle) end() {
 	s := o.seed
-	if wrong := snapshot.Check(s.world.Model().Snapshot()); len(wrong) > 0 {
+	if wrong := snapshot.Check(o.tables()); len(wrong) > 0 {
 		promise, text, _ := strings.Cut(wrong[0], ": ")
 		s.world.Fail(promise, "at the end: %s", text)
 		return
@@ -212,6 +224,7 @@ func (o *oracle) end() {
 			len(tables.Queue), len(tables.Timers), len(tables.Claims), len(tables.Intake))
 	}
 	o.signals(&tables)
+	o.allTold()
 	if n, err := s.world.Model().CountDeadLetters(s.ctx, persistence.DeadFilter{}); err != nil || n != o.deaths {
 		s.world.Fail("dead", "%d tasks failed for good, and %d dead letters are there: %v", o.deaths, n, err)
 	}

@@ -15,7 +15,7 @@ import (
 // Classes lists the classes of faults of a swarm.
 func Classes() []sim.Class {
 	return append(sim.Classes(),
-		StepError, StepTerminal, StepPanic, StepSlow, StepHang, StepDeaf, StepLate, StepLarge, StepBadRow, StepBeats)
+		StepError, StepTerminal, StepPanic, StepSlow, StepHang, StepDeaf, StepLate, StepLarge, StepBadRow, StepBeats, EndUntold)
 }
 
 const (
@@ -63,6 +63,7 @@ type seed struct {
 	client  *client
 	oracle  *oracle
 	names   map[workflow.RunID]string
+	twin    bool                // another store must do what the model does
 	effects map[string][]string // attempts by idempotency key
 	report  *Report
 	healed  bool
@@ -80,7 +81,7 @@ func (l *Lab) Run(options Options) *Report {
 	}
 	s := &seed{
 		number: options.Seed, ctx: context.Background(), old: l.old, new: l.new,
-		names: map[workflow.RunID]string{}, effects: map[string][]string{},
+		names: map[workflow.RunID]string{}, effects: map[string][]string{}, twin: options.Store != nil,
 		report: &Report{Seed: options.Seed, Saw: map[Sight]int{}},
 	}
 	s.setting = draw(options.Seed, options.FIFO)
@@ -251,6 +252,7 @@ func (s *seed) began(p *sim.Pod, node *workflow.Node, about *actors.TaskInfo, in
 		s.saw(SawExecutedAgain)
 	}
 	s.oracle.inputs(node, about, in)
+	s.oracle.keyed(about)
 	s.oracle.attempt(p, about)
 }
 

@@ -73,6 +73,22 @@ const (
 	SawSignalWaited    Sight = "a step waited for its signal"
 	SawSignalDropped   Sight = "a run ended before its signal was delivered"
 	SawDeadline        Sight = "a wait for a signal ended at its deadline"
+	SawEndsUnheard     Sight = "a child run ended before it heard that its parent was canceled"
+	SawYieldCrash      Sight = "the pod of a parent was lost before it began a child run"
+	SawYieldUnheard    Sight = "the pod did not hear that a child run had begun, and reported it again"
+	SawYieldStopped    Sight = "a step was to begin a child run, and its run was stopping"
+	SawChildUnbegun    Sight = "a child run was canceled before it began"
+	SawChildStopped    Sight = "a child run was canceled with its parent while it was running"
+	SawChildAbandoned  Sight = "an abandoned child run completed after its parent's step was canceled"
+	SawChildJudged     Sight = "conditions looked at the output of a child run"
+	SawChildSkips      Sight = "a child run completed without an output"
+	SawChildFails      Sight = "a step failed with its child run"
+	SawChildAlone      Sight = "a child run was canceled, and its parent was not"
+	SawLookWoke        Sight = "the leader told a parent of a child run that had ended without a word"
+	SawChildArchived   Sight = "a child run was archived before its parent heard of its end"
+	SawDepth           Sight = "three runs were above a run"
+	SawRequeued        Sight = "a run continued another that had failed with its child run"
+	SawSameKeys        Sight = "a child run of a requeued run had the keys of the one before"
 	SawSpared          Sight = "the stream was spared because all pods were busy, and came back"
 )
 
@@ -87,6 +103,8 @@ func Sights() []Sight {
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawLeftOut, SawBusy,
 		SawTriggerBusy, SawIntakeLeftOut, SawUnreadable, SawBesides, SawSpared,
 		SawSignalEarly, SawSignalWaited, SawSignalDropped, SawDeadline,
+		SawEndsUnheard, SawYieldCrash, SawYieldUnheard, SawYieldStopped, SawChildUnbegun, SawChildStopped, SawChildAbandoned,
+		SawChildJudged, SawChildSkips, SawChildFails, SawChildAlone, SawLookWoke, SawChildArchived, SawDepth, SawRequeued, SawSameKeys,
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *seed) sendings(o *order) []*sending {
 		}
 		for i := range count {
 			list = append(list, &sending{
-				order: o, name: name, id: fmt.Sprintf("%s-%d", name, i), byKey: draw(2) == 0, inTx: draw(3) == 0, doubled: draw(3) == 0,
+				order: o, name: name, id: fmt.Sprintf("%s-%d", name, i), byKey: draw(2) == 0 && !o.keyless, inTx: draw(3) == 0, doubled: draw(3) == 0,
 				after: o.after + time.Duration(draw(25))*time.Second - 2*time.Second,
 			})
 		}

@@ -35,7 +35,7 @@ func (c *slot) start() {
 	}
 	deployed := c.shapes
 	if s.setting.partial && c == s.pods[0] && len(s.pods) > 1 && !s.healed {
-		deployed = deployed[:len(deployed)-5]
+		deployed = deployed[:known]
 	}
 	graphs := make([]*workflow.Graph, len(deployed))
 	for i := range deployed {

@@ -46,37 +46,38 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 			switch node.Kind {
 			case workflow.Wait:
 				functions[number] = actors.StepFunction{
-					Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue, Replay: s.replay(p),
+					Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue, Replay: s.replay(p, shape, node),
 				}
 				continue
 			case workflow.Sleep, workflow.SleepUntil:
 				continue
-			case workflow.Func:
+			case workflow.Func, workflow.ChildRun:
 			}
 			functions[number] = actors.StepFunction{
 				Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue,
 				Options: workflow.Options{
 					Retry: shape.retry[node.Name], InTx: shape.inTx[node.Name], AttemptTimeout: 12 * time.Second,
 				},
-				Call: s.body(p, shape, node),
+				Call: s.body(p, deployed, shape, node), Replay: s.replay(p, shape, node),
 			}
 		}
 	}
 	return functions
 }
 
-// replay completes a step that waited for a signal with its payload.
-func (s *seed) replay(p *sim.Pod) func(context.Context, []byte) (actors.Output, error) {
+// replay completes a step with an output that comes from elsewhere: the payload of a signal, the
+// output of a child run, or that of an earlier run.
+func (s *seed) replay(p *sim.Pod, shape *shape, node *workflow.Node) func(context.Context, []byte) (actors.Output, error) {
 	return func(ctx context.Context, payload []byte) (actors.Output, error) {
 		about := actors.AttemptFrom(ctx).Info()
 		s.oracle.attempt(p, &about)
-		return actors.Output{Payload: payload}, nil
+		return actors.Output{Payload: payload, Edges: s.decide(shape, node, payload)}, nil
 	}
 }
 
 // body is a step function: it takes a while, fails as the seed says, and
-// returns what depends on its inputs and nothing else.
-func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.Context, actors.Inputs) (actors.Output, error) {
+// returns what depends on its inputs and nothing else, or begins a child run with it.
+func (s *seed) body(p *sim.Pod, deployed []*shape, shape *shape, node *workflow.Node) func(context.Context, actors.Inputs) (actors.Output, error) {
 	return func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 		about := actors.AttemptFrom(ctx).Info()
 		s.began(p, node, &about, in)
@@ -88,9 +89,16 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 		if err := s.dally(ctx, p, place); err != nil {
 			return actors.Output{}, err
 		}
-		s.effect(about.IdempotencyKey, about.AttemptID)
+		begins := node.Kind == workflow.ChildRun
 		payload := sign(digest(about.Step, in), about.AttemptID)
+		if begins {
+			payload = in.Parents[0].Output
+		} else {
+			s.effect(about.IdempotencyKey, about.AttemptID)
+		}
 		switch {
+		case s.fails(shape, &about):
+			return actors.Output{}, errPlanned
 		case s.world.Visit(StepPanic, place):
 			panic(errPlanned)
 		case s.world.Visit(StepError, place):
@@ -103,6 +111,9 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 			payload = []byte(BadRow)
 		}
 		s.oracle.returned(ctx, p, &about)
+		if begins {
+			return actors.Output{Child: childOf(deployed, node, payload)}, nil
+		}
 		return actors.Output{Payload: payload, Edges: s.decide(shape, node, payload)}, nil
 	}
 }
@@ -174,6 +185,10 @@ func (s *seed) decide(shape *shape, node *workflow.Node, payload []byte) []persi
 		}
 		return []persistence.EdgeResult{not("wait")}
 	case "skipping/choose":
+		if heads {
+			return []persistence.EdgeResult{not("maybe")}
+		}
+	case "relay/second":
 		if heads {
 			return []persistence.EdgeResult{not("maybe")}
 		}
