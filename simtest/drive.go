@@ -198,6 +198,11 @@ func (s *Sim) look() {
 
 func (s *Sim) changed(id workflow.RunID) {
 	run, ok := s.world.Model().RunSnapshot(id)
+	if of := run.Family.Parent; ok && s.names[id] == "" && !of.Run.IsZero() {
+		if parent, ok := s.world.Model().RunSnapshot(of.Run); ok {
+			s.names[id] = s.nameOf(of.Run) + "/" + parent.Graph.Nodes[of.Step].Name
+		}
+	}
 	if !ok || !run.Core.State.Terminal() {
 		s.open[id] = ok
 		return
@@ -264,8 +269,10 @@ func (s *Sim) unfinished() string {
 			if t.State.Terminal() || t.State == lifecycle.Pending || int(t.Step) >= len(run.Graph.Nodes) {
 				continue
 			}
-			switch node := &run.Graph.Nodes[t.Step]; t.State { //nolint:exhaustive // the others need no more words
-			case lifecycle.Waiting:
+			switch node := &run.Graph.Nodes[t.Step]; {
+			case t.State == lifecycle.Waiting && node.Kind == workflow.ChildRun:
+				text += fmt.Sprintf(", step %q waits for a run of %q", node.Name, node.Child.Workflow)
+			case t.State == lifecycle.Waiting:
 				text += fmt.Sprintf(", step %q waits for the signal %q", node.Name, node.Signal)
 			default:
 				text += fmt.Sprintf(", step %q is %v", node.Name, t.State)
