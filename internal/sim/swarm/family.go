@@ -238,6 +238,8 @@ func (o *oracle) told() {
 	s, f := o.seed, o.families
 	f.open = slices.DeleteFunc(f.open, func(c *child) bool {
 		switch {
+		case !c.stored && c.stopped && !c.abandoned: // canceled in the transaction in which it would have begun
+			return true
 		case !c.stored || !c.waits && !c.heard && !c.stopped:
 			s.world.Fail("I20", "a step of %s waits for run %v, or that exists, without the other", s.nameOf(c.parent.Run), c.run)
 		case c.heard, c.end != 0 && c.stopped:
