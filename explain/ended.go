@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 )
@@ -35,10 +36,14 @@ func (e *explainer) ended() []Reason {
 
 // failed explains a step that failed for good.
 func (e *explainer) failed(f *Failed) Reason {
+	at := f.At
+	if at.IsZero() {
+		at = e.s.End.At
+	}
 	r := Reason{
-		Step: f.Name, Cause: CauseFailed, Text: "failed for good" + e.ago(), Since: e.s.End.At,
+		Step: f.Name, Cause: CauseFailed, Text: "failed for good" + e.since(at), Since: at,
 		Class: f.Class, Error: f.Error, Attempts: int(f.Attempts), Losses: int(f.Lost),
-		Remedy: "once its cause is mended: troupe runs requeue " + e.s.Run.String() + " continues the run as a new one",
+		Remedy: e.requeue(),
 	}
 	switch {
 	case r.Attempts > 0:
@@ -62,10 +67,22 @@ func (e *explainer) failed(f *Failed) Reason {
 	return r
 }
 
+// requeue says how a run that failed continues. A requeue of a child run alone tells its parent nothing.
+func (e *explainer) requeue() string {
+	if e.s.Parent.IsZero() {
+		return fmt.Sprintf("once its cause is mended: troupe runs requeue %v continues the run as a new one", e.s.Run)
+	}
+	return fmt.Sprintf("once its cause is mended: troupe runs requeue %v, when that has ended, begins another run in place of this one;"+
+		" or troupe runs requeue %v continues this one alone, and the parent does not hear of it", e.s.Parent, e.s.Run)
+}
+
 // ago says how long ago the run ended, if that is known.
-func (e *explainer) ago() string {
-	if e.s.End.At.IsZero() {
+func (e *explainer) ago() string { return e.since(e.s.End.At) }
+
+// since says how long ago an instant is, if that is known.
+func (e *explainer) since(at time.Time) string {
+	if at.IsZero() {
 		return ""
 	}
-	return " " + Span(e.s.Now.Sub(e.s.End.At)) + " ago"
+	return " " + Span(max(e.s.Now.Sub(at), 0)) + " ago"
 }

@@ -233,6 +233,14 @@ func runRows() []row {
 			explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no; requeued 1 m ago as run " + workflow.RunID{15: 9}.String() +
 				" (troupe explain " + workflow.RunID{15: 9}.String() + " says how that run stands)",
 		},
+		{
+			"failed as a child run", func(s *explain.Situation) {
+				failed(explain.Failed{Name: "charge", At: in(-time.Hour), Attempts: 1, Error: "no"})(s)
+				s.Parent = workflow.RunID{15: 8}
+			}, explain.CauseFailed,
+			"charge: failed for good 1 h ago, after 1 attempt: no (once its cause is mended: troupe runs requeue " +
+				workflow.RunID{15: 8}.String() + ", when that has ended, begins another run in place of this one; or troupe runs requeue ",
+		},
 		{"failed at once", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no"}), explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no ("},
 		{"failed by losses", failed(explain.Failed{Name: "charge", Lost: 4, Class: "lost"}), explain.CauseFailed, "charge: failed for good 2 m ago, lost 4 times with its pod, with class lost ("},
 		{"waited for too long", failed(explain.Failed{Name: "charge", Class: "wait_timeout", Error: "no signal"}), explain.CauseFailed, "charge: failed for good 2 m ago, with class wait_timeout: no signal ("},

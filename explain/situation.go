@@ -61,8 +61,9 @@ type End struct {
 // Failed is a step that failed for good.
 type Failed struct {
 	Name     string
-	Attempts int32 // that ended with an error
-	Lost     int32 // attempts that were lost with their pod
+	At       time.Time // zero: not known
+	Attempts int32     // that ended with an error
+	Lost     int32     // attempts that were lost with their pod
 	Class    string
 	Error    string
 

@@ -57,7 +57,7 @@ func (s *Store) end(r *run) explain.End {
 		if t.State != lifecycle.Failed {
 			continue
 		}
-		f := explain.Failed{Name: r.node(t.Step).Name, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
+		f := explain.Failed{Name: r.node(t.Step).Name, At: r.detail(t.Step).finishedAt, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
 		if l := s.letters[workflow.TaskID{Run: r.id(), Step: t.Step}]; l != nil {
 			f.RequeuedAt, f.RequeuedAs = l.RequeuedAt, l.RequeuedAs
 		}

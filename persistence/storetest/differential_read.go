@@ -340,7 +340,7 @@ func (s *side) flatSituation(found explain.Situation) explain.Situation {
 	found.End.At = flat(found.End.At)
 	for i := range found.End.Failed {
 		f := &found.End.Failed[i]
-		f.Error, f.RequeuedAt = errorText(f.Class, f.Error), flat(f.RequeuedAt)
+		f.Error, f.At, f.RequeuedAt = errorText(f.Class, f.Error), flat(f.At), flat(f.RequeuedAt)
 	}
 	found.LeaderLock = nil
 	for i := range found.Tasks {

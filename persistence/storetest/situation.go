@@ -35,6 +35,7 @@ var situationRules = []rule{
 		held := p.claimAll()
 		for _, step := range []string{"side", "bad", "start"} {
 			p.fail(held[step])
+			w.advance(time.Second)
 		}
 		p.finish()
 		want := []explain.Failed{
@@ -42,6 +43,10 @@ var situationRules = []rule{
 			{Name: "bad", Attempts: 2, Class: "test", Error: "bad broke"},
 			{Name: "start", Attempts: 1, Class: "test", Error: "start broke"},
 		}
+		for i := range want {
+			want[i].At = w.tasks(run)[want[i].Name].FinishedAt
+		}
+		require.True(w.t, want[1].At.After(want[0].At))
 		for range 2 {
 			s := w.situation(run)
 			require.Equal(w.t, lifecycle.Failed, s.State)

@@ -205,13 +205,13 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 func (r *situationReader) end(out *explain.Situation) error {
 	var f explain.Failed
 	var name *string
-	var at, requeued *time.Time
+	var at, failed, requeued *time.Time
 	var as *[16]byte
-	targets := []any{&at, &out.End.CancelReason, &out.End.CanceledBy, &name, &f.Attempts, &f.Lost, &f.Class, &f.Error, &requeued, &as}
+	targets := []any{&at, &out.End.CancelReason, &out.End.CanceledBy, &name, &failed, &f.Attempts, &f.Lost, &f.Class, &f.Error, &requeued, &as}
 	args := pgsql.Named{"run": [16]byte(out.Run), "outputs": false, "limit": explain.FailedMax}
 	return r.each("explain_end", args, targets, func() {
 		out.End.At = pgsql.OrZero(at)
-		f.RequeuedAt, f.RequeuedAs = pgsql.OrZero(requeued), workflow.RunID(pgsql.OrZero(as))
+		f.At, f.RequeuedAt, f.RequeuedAs = pgsql.OrZero(failed), pgsql.OrZero(requeued), workflow.RunID(pgsql.OrZero(as))
 		if f.Name = pgsql.OrZero(name); f.Name != "" {
 			out.End.Failed = append(out.End.Failed, f)
 		}

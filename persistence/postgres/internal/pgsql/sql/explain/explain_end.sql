@@ -5,7 +5,7 @@
 {live_or_old},
 {tasks_of_run},
 {events_of_run}
-select r.finished_at, coalesce(r.cancel_reason, ''), coalesce(c."by", ''), f.name, coalesce(f.attempt, 0), coalesce(f.lost, 0),
+select r.finished_at, coalesce(r.cancel_reason, ''), coalesce(c."by", ''), f.name, f.finished_at, coalesce(f.attempt, 0), coalesce(f.lost, 0),
 	coalesce(f.class, ''), coalesce(f.error, ''), l.requeued_at, l.requeued_as
 from (
 		select k.definition, k.failed_step, k.finished_at, k.cancel_reason from live k
@@ -14,7 +14,7 @@ from (
 	) r
 	left join lateral (select e."by" from e where e.step = -1 and e.kind = 34 order by e.n limit 1) c on true
 	left join lateral (
-		select coalesce(t.name, s.name) as name, t.step, t.attempt, t.lost, t.class, t.error
+		select coalesce(t.name, s.name) as name, t.step, t.finished_at, t.attempt, t.lost, t.class, t.error
 		from t join {schema}.definition_steps s on s.definition = r.definition and s.step = coalesce(t.declared, t.step)
 		where t.state = 11
 		order by t.step is distinct from r.failed_step, t.step
