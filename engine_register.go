@@ -79,7 +79,7 @@ func (e *Engine) checkChildren() error {
 			}
 		}
 		if len(problems) > 0 {
-			all = append(all, &DefinitionError{Workflow: p.Graph.Name, Problems: problems})
+			all = append(all, fmt.Errorf("workflow %q: %w", p.Graph.Name, &DefinitionError{Workflow: p.Graph.Name, Problems: problems}))
 		}
 	}
 	return errors.Join(all...)
