@@ -41,6 +41,9 @@ The new run is of the definition that the ended run had, with --from-start, too:
 a pod of that version has to live. Letters of a workflow that has changed are
 requeued from the start in a program that registers the new version.
 
+A failed child run has letters of its own. Requeue the letter of its parent, which
+has class child_failed, and not those of the child run.
+
 With --json each command prints one object on one line, and every key is always
 there. A time that never was, a run that does not exist and a next page that does
 not exist are null.

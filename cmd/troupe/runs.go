@@ -82,7 +82,7 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 	if took := tookText(r.StartedAt, r.FinishedAt); took != "" {
 		f.Add("took", "%s", took)
 	}
-	if why := whyText(r); why != "" {
+	if why := whyText(r, output.FirstLine); why != "" {
 		f.Add("why", "%s", why)
 	}
 	if err := f.Write(out); err != nil || len(r.Steps) == 0 {
@@ -126,13 +126,13 @@ func stateText(r *troupe.RunStatus) string {
 	return r.State.String()
 }
 
-// whyText is what a run failed of, or was canceled for.
-func whyText(r *troupe.RunStatus) string {
+// whyText is what a run failed of, or was canceled for, as much of it as shown lets through.
+func whyText(r *troupe.RunStatus, shown func(string) string) string {
 	switch {
 	case r.State == troupe.StateFailed && r.FailedStep != "":
-		return r.FailedStep + ": " + failureText(r.Class, r.Error)
+		return r.FailedStep + ": " + failureText(r.Class, shown(r.Error))
 	case r.CancelReason != "":
-		return output.Error(r.CancelReason)
+		return shown(r.CancelReason)
 	}
 	return ""
 }
@@ -141,20 +141,23 @@ func whyText(r *troupe.RunStatus) string {
 func failureText(class, text string) string {
 	switch {
 	case class == "":
-		return output.Error(text)
+		return text
 	case text == "":
 		return class
 	}
-	return class + ": " + output.Error(text)
+	return class + ": " + text
 }
 
 // stepWhy is why a step stands where it does, as far as its row tells.
 func stepWhy(s *troupe.StepStatus) string {
 	switch {
+	case s.Waiting != "" && !s.Child.IsZero(): // the id has a column of its own
+		text, _, _ := strings.Cut(s.Waiting, " (troupe explain ")
+		return strings.Replace(text, "waits for run "+s.Child.String()+" of", "waits for a run of", 1)
 	case s.Waiting != "":
 		return s.Waiting
 	case s.Class != "" || s.Error != "":
-		return failureText(s.Class, s.Error)
+		return failureText(s.Class, output.Error(s.Error))
 	case !s.WakeAt.IsZero() && !s.State.Terminal():
 		return "until " + output.Stamp(s.WakeAt)
 	}

@@ -24,7 +24,11 @@ func TestPrintAFamily(t *testing.T) {
 		CreatedAt: at, StartedAt: at,
 		Steps: []troupe.StepStatus{
 			{Name: "read", State: troupe.StateCompleted, Attempt: 1, OutputSize: 2},
-			{Name: "pay", State: troupe.StateWaiting, Attempt: 1, OutputSize: -1, Child: id("3"), Waiting: "waits for run X"},
+			{
+				Name: "pay", State: troupe.StateWaiting, Attempt: 1, OutputSize: -1, Child: id("3"),
+				Waiting: "waits for run " + id("3").String() + " of workflow payments, running for 3 h (troupe explain " + id("3").String() + " says how that run stands)",
+			},
+			{Name: "post", State: troupe.StateFailed, OutputSize: -1, Child: id("4"), Class: "child_failed", Error: "child run " + id("4").String() + ` failed: step "print": no paper`},
 		},
 	}
 	var out strings.Builder
@@ -33,13 +37,42 @@ func TestPrintAFamily(t *testing.T) {
 	require.Regexp(t, `triggered +\S+, by child\n`, out.String())
 	require.Regexp(t, `STEP +STATE +ATTEMPT +POD +STARTED +TOOK +OUTPUT +CHILD +WHY\n`, out.String())
 	require.Regexp(t, `read +completed +1 +- +- +- +2 B +- +-\n`, out.String())
-	require.Regexp(t, `pay +waiting +1 +- +- +- +- +`+id("3").String()+` +waits for run X\n`, out.String())
+	require.Regexp(t, `pay +waiting +1 +- +- +- +- +`+id("3").String()+` +waits for a run of workflow payments, running for 3 h\n`, out.String())
+	require.Regexp(t, `post +failed +- +- +- +- +- +`+id("4").String()+` +child_failed: child run failed: step "print": no paper\n`, out.String())
 
 	r.Parent, r.Steps = troupe.RunID{}, r.Steps[:1]
 	out.Reset()
 	require.NoError(t, printRun(&out, &r))
 	require.NotContains(t, out.String(), "parent")
 	require.NotContains(t, out.String(), "CHILD")
+}
+
+// The child runs of a run are listed with the steps that began them. A failure has its cause there,
+// and the id of the child run where that run is shown alone.
+func TestPrintChildRuns(t *testing.T) {
+	t.Parallel()
+	const parent, one, two = "0190c2f3-7a1b-7c3d-8e4f-000000000001", "0190c2f3-7a1b-7c3d-8e4f-000000000002", "0190c2f3-7a1b-7c3d-8e4f-000000000003"
+	id := func(text string) troupe.RunID {
+		run, err := troupe.ParseRunID(text)
+		require.NoError(t, err)
+		return run
+	}
+	failed := troupe.RunStatus{
+		ID: id(one), State: troupe.StateFailed, Workflow: "bills", Parent: id(parent), FailedStep: "pay", Class: "child_failed",
+		Error: "child run " + two + ` failed: step "charge": ` + strings.Repeat("x", 100),
+	}
+	page := &troupe.RunPage{Runs: []troupe.RunStatus{failed, {ID: id(two), State: troupe.StateRunning, Workflow: "bills", Parent: id(parent)}}}
+	l := &listFlags{}
+	l.name(page, &troupe.RunStatus{Steps: []troupe.StepStatus{{Name: "read"}, {Name: "bill", Child: id(one)}}})
+	var out strings.Builder
+	require.NoError(t, l.print(&out, page))
+	require.Regexp(t, `RUN +STEP +STATE `, out.String())
+	require.Regexp(t, one+` +bill +failed +.* pay: child_failed: child run failed: step "charge": x+…\n`, out.String())
+	require.Regexp(t, two+` +- +running `, out.String())
+
+	out.Reset()
+	require.NoError(t, printRun(&out, &failed))
+	require.Regexp(t, `why +pay: child_failed: child run `+two+` failed: step "charge": x{100}\n`, out.String())
 }
 
 // An event of a step that waits names the signal, or the run.

@@ -127,6 +127,6 @@ func eventText(e *troupe.Event) string {
 	add(about && noRun == nil, "run %s", e.By)
 	add(e.By != "" && about && noRun != nil, "signal %s", e.By)
 	add(e.By != "" && !about, "by %s", e.By)
-	add(e.Class != "" || e.Text != "", "%s", failureText(e.Class, e.Text))
+	add(e.Class != "" || e.Text != "", "%s", failureText(e.Class, output.Error(e.Text)))
 	return strings.Join(parts, ", ")
 }

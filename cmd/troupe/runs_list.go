@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,6 +24,7 @@ type listFlags struct {
 	states               []string
 	since, until, before string
 	parent               string
+	steps                bool // name the steps that began the runs
 }
 
 // Runs of a page of a listing.
@@ -102,16 +104,30 @@ func runsChildren(w world, f *readFlags) *cobra.Command {
 		},
 		RunE: f.print(w, func(ctx context.Context, out io.Writer, reader *troupe.Reader, args []string) error {
 			page, err := reader.Runs(ctx, l.filter)
-			if err == nil && len(page.Runs) == 0 && page.Next.IsZero() {
-				_, err = reader.Run(ctx, f.tenant, runArg(args)) // it may not be there
-			}
 			if err != nil {
 				return err
 			}
+			parent, err := reader.Run(ctx, f.tenant, runArg(args))
+			if err != nil && (len(page.Runs) == 0 && page.Next.IsZero() || !errors.Is(err, troupe.ErrRunNotFound)) {
+				return err // a parent may be removed before its child runs
+			}
+			l.name(&page, &parent)
 			return l.show(w, f, out, &page)
 		}),
 	}
 	return l.paged(c, w, f)
+}
+
+// name says of each run of a page which step of the parent began it.
+func (l *listFlags) name(page *troupe.RunPage, parent *troupe.RunStatus) {
+	steps := map[troupe.RunID]string{}
+	for i := range parent.Steps {
+		steps[parent.Steps[i].Child] = parent.Steps[i].Name
+	}
+	l.steps = true
+	for i := range page.Runs {
+		page.Runs[i].ParentStep = steps[page.Runs[i].ID]
+	}
 }
 
 // show prints a page in the form that the flags say.
@@ -195,11 +211,21 @@ func (l *listFlags) complete(c *cobra.Command, f *readFlags) error {
 }
 
 func (l *listFlags) print(out io.Writer, page *troupe.RunPage) error {
-	table := output.NewTable("RUN", "STATE", "TENANT", "WORKFLOW", "TRIGGERED", "TOOK", "LABELS", "WHY")
+	columns := []string{"RUN", "STATE", "TENANT", "WORKFLOW", "TRIGGERED", "TOOK", "LABELS", "WHY"}
+	if l.steps {
+		columns = slices.Insert(columns, 1, "STEP")
+	}
+	table := output.NewTable(columns...)
 	for i := range page.Runs {
 		r := &page.Runs[i]
-		table.Add(r.ID.String(), stateText(r), r.Tenant, r.Workflow, output.Stamp(r.CreatedAt), tookText(r.StartedAt, r.FinishedAt),
-			labelText(r.Labels), whyText(r))
+		cells := []string{
+			r.ID.String(), stateText(r), r.Tenant, r.Workflow, output.Stamp(r.CreatedAt), tookText(r.StartedAt, r.FinishedAt),
+			labelText(r.Labels), whyText(r, output.Error),
+		}
+		if l.steps {
+			cells = slices.Insert(cells, 1, r.ParentStep)
+		}
+		table.Add(cells...)
 	}
 	if err := table.Write(out); err != nil {
 		return err

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -73,8 +74,14 @@ func FirstLine(text string) string {
 // ErrorWidth is how much of an error a table shows, in characters.
 const ErrorWidth = 80
 
-// Error is as much of an error as a table shows.
-func Error(text string) string { return Short(FirstLine(text), ErrorWidth) }
+// childRun is how the error of a step begins whose child run has failed.
+var childRun = regexp.MustCompile(`child run [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// Error is as much of an error as a table shows. It leaves out the ids of child runs, so that there is
+// room for the cause.
+func Error(text string) string {
+	return Short(childRun.ReplaceAllString(FirstLine(text), "child run"), ErrorWidth)
+}
 
 // Stamp is an instant in a table; the zero one is a dash.
 func Stamp(at time.Time) string {
