@@ -11,7 +11,8 @@ import (
 
 // Child declares a step that runs another workflow: it triggers a run with the output of a parent
 // as its input, waits for it, and has its output. While it waits it is a row in the database: no
-// slot, no process. Register that workflow with the same engine. docs/child-runs.md has the rest.
+// slot, no process. Register that workflow with the same engine. To give it the input of the run,
+// or a part of that, declare a step that returns it. docs/child-runs.md has the rest.
 //
 // The child run has the tenant, the labels and the queue of its parent. If it fails or is canceled,
 // the step fails, with [ErrChildFailed] or [ErrChildCanceled]: a failure is retried by the steps of

@@ -46,7 +46,7 @@ type RunStatus struct {
 	State        State             `json:"state"`
 	Canceling    bool              `json:"canceling"` // asked to stop, and still running
 	CancelReason string            `json:"cancel_reason"`
-	Origin       string            `json:"origin"`               // what triggered it: api, tx, message, requeue or child
+	Origin       string            `json:"origin"`               // what triggered it: api, tx, message, requeue, child, or the name of an operator, such as cli
 	Parent       RunID             `json:"parent,omitzero"`      // whose child run it is; zero: of none
 	ParentStep   string            `json:"parent_step,omitzero"` // the step of that run that began it; "": in a page, or that run is gone
 	Labels       map[string]string `json:"labels,omitzero"`
@@ -148,7 +148,7 @@ type Filter struct {
 	States   []State
 	Labels   map[string]string // all must match; as many and as long as those of a run
 	Key      string            // idempotency key; quick with a tenant
-	Origin   string            // what triggered it: api, tx, message, requeue or child
+	Origin   string            // what triggered it: api, tx, message, requeue, child, or the name of an operator, such as cli
 	Parent   RunID             // whose child runs they are; zero: of any run, or of none
 	Class    string            // of the error of the step that failed first, unhandled; see [Class]
 
