@@ -69,6 +69,7 @@ func All() []Case {
 		{Name: "chain-16", What: "the same with 16 runs at once", Kind: peer.Graph, Shapes: chain, Brief: true, take: chains(16)},
 		{Name: "chain-200", What: "the same with 200 runs at once", Kind: peer.Graph, Shapes: chain, Full: true, take: chains(200)},
 		{Name: "fanout-1000", What: "a step, then 1,000 at once, then one that waits for all, one run at a time: executed steps/s, and from the call to the start of the last", Kind: peer.Graph, Shapes: []peer.Shape{peer.FanOut}, Full: true, take: fanOut},
+		{Name: "children", What: "a step, then 200 child runs of one step each, then a step that waits for all, one parent at a time: from the call to the durable end", Kind: peer.Graph, Shapes: []peer.Shape{peer.Parent}, Full: true, take: children},
 		{Name: "start-1000", What: "an engine with 1,000 definitions: from its making to the first durable end of a run", Kind: peer.Latency, Shapes: diamonds, Only: []string{"troupe", "river", "dbos", "go-workflows"}, Brief: true, take: start},
 		{Name: "across", What: "50 triggers a second in one process: until the function's first line in another", Kind: peer.Across, Shapes: single, take: across},
 		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Shapes: single, Side: true, Spare: true, take: idle},

@@ -79,6 +79,41 @@ func fanOut(ctx context.Context, b *Bench) ([]Figure, error) {
 	}, costs...), err
 }
 
+// parentMax bounds the parents of one measurement.
+const parentMax = 1000
+
+// children measures parents of child runs, one at a time, after some that do not count.
+func children(ctx context.Context, b *Bench) ([]Figure, error) {
+	const throwAway = 3 // the first open connections and prepare statements
+	p, err := b.started(ctx, b.size.warm)
+	if err != nil {
+		return nil, err
+	}
+	server.ResetPeak()
+	before, err := b.usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var took []int64
+	var began time.Time
+	for id := int64(0); id < throwAway+aloneMin || id < parentMax && time.Since(began) < b.size.flow; id++ {
+		if id == throwAway {
+			took, began = nil, time.Now()
+		}
+		asked := peer.Now()
+		if err := p.Enqueue(ctx, peer.Job{ID: id, Shape: peer.Parent}); err != nil {
+			return nil, err
+		}
+		if err := b.finished(ctx, p, id+1); err != nil {
+			return nil, err
+		}
+		took = append(took, peer.Now()-asked)
+	}
+	const steps = 2 + 2*peer.Children // a child run is a step of its parent, and has one
+	costs, err := b.costs(ctx, p, before, steps*float64(throwAway+len(took)))
+	return append(latencies(len(took), func(i int64) int64 { return took[i] }), costs...), err
+}
+
 // definitions are what the process of a start has.
 const definitions = 1000
 

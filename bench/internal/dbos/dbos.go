@@ -32,7 +32,7 @@ func Entry() peer.Entry {
 				For: []peer.Kind{peer.Fairness}, Rate: 2000, Runs: 800,
 			},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -43,7 +43,8 @@ const (
 )
 
 func workflowName(shape peer.Shape) string {
-	if shape == peer.Single || shape == peer.Wait {
+	switch shape { //nolint:exhaustive // the others are graphs
+	case peer.Single, peer.Wait, peer.Parent:
 		return string(shape)
 	}
 	return graphName
@@ -85,6 +86,8 @@ func (c *contestant) Open(ctx context.Context) error {
 	dbos.RegisterWorkflow(c.app, c.single, dbos.WithWorkflowName(string(peer.Single)))
 	dbos.RegisterWorkflow(c.app, c.graph, dbos.WithWorkflowName(graphName))
 	dbos.RegisterWorkflow(c.app, c.wait, dbos.WithWorkflowName(string(peer.Wait)))
+	dbos.RegisterWorkflow(c.app, c.parent, dbos.WithWorkflowName(string(peer.Parent)))
+	dbos.RegisterWorkflow(c.app, item)
 	for i := range c.options.Twins {
 		dbos.RegisterWorkflow(c.app, c.graph, dbos.WithInstance(twin(i)))
 	}
@@ -124,6 +127,8 @@ func (c *contestant) Enqueue(_ context.Context, job peer.Job) error {
 		_, err = dbos.Enqueue[string](c.app, queueName, workflowName(job.Shape), job, append(c.partition(job), named(job)...)...)
 	case job.Shape == peer.Wait:
 		_, err = dbos.RunWorkflow(c.app, c.wait, job, dbos.WithWorkflowID(waiting(job)))
+	case job.Shape == peer.Parent:
+		_, err = dbos.RunWorkflow(c.app, c.parent, job)
 	case job.Shape == peer.Single:
 		_, err = dbos.RunWorkflow(c.app, c.single, job)
 	default:

@@ -78,6 +78,38 @@ func (c *contestant) wait(ctx dbos.Context, job peer.Job) (string, error) {
 	})
 }
 
+// item is a child workflow of one step.
+func item(ctx dbos.Context, in string) (string, error) {
+	return dbos.RunAsStep(ctx, func(context.Context) (string, error) { return in, nil })
+}
+
+// parent has a step, then child workflows, which begin in the same process without a queue, and
+// another step when all have ended.
+func (c *contestant) parent(ctx dbos.Context, job peer.Job) (string, error) {
+	first, err := dbos.RunAsStep(ctx, func(context.Context) (string, error) {
+		c.options.Probe.Begin(job)
+		return "x", nil
+	})
+	if err != nil {
+		return "", err
+	}
+	items := make([]dbos.WorkflowHandle[string], peer.Children)
+	for i := range items {
+		if items[i], err = dbos.RunWorkflow(ctx, item, first); err != nil {
+			return "", err
+		}
+	}
+	for _, item := range items {
+		if _, err := item.GetResult(); err != nil {
+			return "", err
+		}
+	}
+	return dbos.RunAsStep(ctx, func(context.Context) (string, error) {
+		c.options.Probe.End(job.ID)
+		return "x", nil
+	})
+}
+
 // twin is the name of an instance of the workflow.
 type twin int
 

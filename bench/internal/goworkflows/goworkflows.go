@@ -37,7 +37,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900, Runs: 150},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -67,7 +67,7 @@ func (c *contestant) Open(context.Context) error {
 		options.WorkflowPollingInterval, options.ActivityPollingInterval = time.Millisecond, time.Millisecond
 	}
 	c.worker, c.client = worker.New(c.backend, &options), client.New(c.backend)
-	for _, w := range []workflow.Workflow{c.single, c.graph, c.wait} {
+	for _, w := range []workflow.Workflow{c.single, c.graph, c.wait, c.parent, item} {
 		if err := c.worker.RegisterWorkflow(w); err != nil {
 			return err
 		}
@@ -77,10 +77,12 @@ func (c *contestant) Open(context.Context) error {
 			return err
 		}
 	}
-	if err := c.worker.RegisterActivity(c.edge); err != nil {
-		return err
+	for _, activity := range []workflow.Activity{c.edge, c.node, same} {
+		if err := c.worker.RegisterActivity(activity); err != nil {
+			return err
+		}
 	}
-	return c.worker.RegisterActivity(c.node)
+	return nil
 }
 
 func (c *contestant) connect() error {
@@ -124,6 +126,8 @@ func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
 		function = c.single
 	case peer.Wait:
 		function = c.wait
+	case peer.Parent:
+		function = c.parent
 	}
 	_, err := c.client.CreateWorkflowInstance(ctx, options, function, job)
 	return err

@@ -65,3 +65,28 @@ func (c *contestant) edge(_ context.Context, job peer.Job, last bool) (string, e
 	}
 	return "x", nil
 }
+
+// item is a sub-workflow of one activity.
+func item(ctx workflow.Context, in string) (string, error) {
+	return workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, same, in).Get(ctx)
+}
+
+func same(_ context.Context, in string) (string, error) { return in, nil }
+
+// parent has an activity, then sub-workflows at once, and another activity when all have ended.
+func (c *contestant) parent(ctx workflow.Context, job peer.Job) (string, error) {
+	first, err := workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.edge, job, false).Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	items := make([]workflow.Future[string], peer.Children)
+	for i := range items {
+		items[i] = workflow.CreateSubWorkflowInstance[string](ctx, workflow.DefaultSubWorkflowOptions, item, first)
+	}
+	for _, item := range items {
+		if _, err := item.Get(ctx); err != nil {
+			return "", err
+		}
+	}
+	return workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.edge, job, true).Get(ctx)
+}

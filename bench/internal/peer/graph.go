@@ -5,6 +5,9 @@ import "slices"
 const (
 	chainSteps = 100
 	fanOutTo   = 1000
+
+	// Children is how many child runs a job of the shape Parent has.
+	Children = 200
 )
 
 var layers = map[Shape][]int{

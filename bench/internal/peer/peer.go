@@ -59,6 +59,7 @@ const (
 	Orders  Shape = "orders"  // branches, skipped steps, a merge
 	Nap     Shape = "nap"     // a durable sleep, then a step
 	Wait    Shape = "wait"    // a step, a wait for a signal, then a step
+	Parent  Shape = "parent"  // a step, then 200 child runs of one step each at once, then a step that waits for all
 )
 
 // Kind sorts measurements by what settings they want.

@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,6 +26,11 @@ func startPod(ctx context.Context, pool *pgxpool.Pool, config troupe.Config, o p
 	p := &pod{engine: engine, handles: map[peer.Shape]*troupe.Handle[peer.Job, string]{}}
 	for _, shape := range o.Shapes {
 		if p.handles[shape], err = troupe.Register(engine, workflowOf(shape, o.Probe)); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(o.Shapes, peer.Parent) {
+		if _, err := troupe.Register(engine, item); err != nil {
 			return nil, err
 		}
 	}
@@ -68,6 +74,8 @@ func workflowOf(shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, 
 		return nap(probe)
 	case peer.Wait:
 		return wait(probe)
+	case peer.Parent:
+		return parent(probe)
 	case peer.Diamond, peer.Chain, peer.FanOut: // graphs
 	}
 	return graph(string(shape), shape, probe)
@@ -181,5 +189,27 @@ func wait(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
 			probe.End(job.ID)
 			return "x", nil
 		}, told)
+	})
+}
+
+// item is the workflow of a child run.
+var item = troupe.Define("item", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+	return troupe.Step0(b, "only", func(_ context.Context, in string) (string, error) { return in, nil })
+})
+
+func parent(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
+	return troupe.Define("parent", func(b *troupe.Builder[peer.Job]) troupe.StepRef[string] {
+		first := troupe.Step0(b, "first", func(_ context.Context, job peer.Job) (string, error) {
+			probe.Begin(job)
+			return "x", nil
+		})
+		items := make([]troupe.StepRef[string], peer.Children)
+		for i := range items {
+			items[i] = troupe.Child(b, fmt.Sprintf("item-%d", i), item, first)
+		}
+		return node(b, "last", items, func(job peer.Job) string {
+			probe.End(job.ID)
+			return "x"
+		})
 	})
 }
