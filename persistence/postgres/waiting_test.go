@@ -16,17 +16,26 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // However many tasks wait for a signal, an idle pod sends the same statements, each of which
 // reads the same pages; and a claim beside them reads what it grants.
 func TestTasksThatWaitCostIdlePodsNothing(t *testing.T) {
 	t.Parallel()
-	var seen script
-	gates := storetest.Gates()
-	k := newFixture(openDatabase(t, Options{Tracer: &seen}), storetest.Single(), gates)
+	costNothing(t, pgtest.Scale(20_000, 100_000), []*workflow.Graph{storetest.Gates()}, func(k *fixture, n int) {
+		k.start(storetest.Gates(), "b", (n+2)/3)
+	})
+}
+
+// costNothing compares what an idle pod and a claim read before n tasks of graphs wait and
+// afterwards. The store that begins them is another one.
+func costNothing(t *testing.T, n int, graphs []*workflow.Graph, begin func(k *fixture, n int)) (k *fixture, epoch int64, seen *script) {
+	t.Helper()
+	seen = &script{}
+	k = newFixture(openDatabase(t, Options{Tracer: seen}), append(graphs, storetest.Single())...)
 	pod := k.join(time.Hour)
-	epoch := k.bump(pod)
+	epoch = k.bump(pod)
 	k.start(storetest.Single(), "a", 1) // the counters of the tenant, and its queue, are there
 	k.finish(pod)
 	k.archived(epoch, persistence.Archive{})
@@ -67,9 +76,8 @@ func TestTasksThatWaitCostIdlePodsNothing(t *testing.T) {
 	k.finish(pod)
 	k.archived(epoch, persistence.Archive{})
 
-	waiting := pgtest.Scale(20_000, 100_000)
-	k.start(gates, "b", (waiting+2)/3)
-	require.GreaterOrEqual(t, value[int](k.database, "select count(*)::int from {schema}.tasks where state = $1", int16(lifecycle.Waiting)), waiting)
+	begin(k.starts(graphs...), n)
+	require.GreaterOrEqual(t, value[int](k.database, "select count(*)::int from {schema}.tasks where state = $1", int16(lifecycle.Waiting)), n)
 	beside, _ := measure()
 	for name, cost := range empty {
 		require.Equal(t, cost.names, beside[name].names, name)
@@ -79,10 +87,11 @@ func TestTasksThatWaitCostIdlePodsNothing(t *testing.T) {
 	k.start(storetest.Single(), "a", ready)
 	require.NoError(t, k.analyze(k.ctx))
 	crowded := k.explained(claim)
-	t.Logf("claim of %d beside %d: %+v", ready, waiting, crowded)
+	t.Logf("claim of %d beside %d: %+v", ready, n, crowded)
 	require.Equal(t, alone.rows, crowded.rows)
-	require.LessOrEqual(t, crowded.pages, alone.pages+pagesMore*ready)
+	require.LessOrEqual(t, crowded.pages, alone.pages+pagesMore*(ready+1))
 	require.Len(t, k.claim(pod, ready), ready)
+	return k, epoch, seen
 }
 
 // pagesMore is how many pages more a look into indexes may read that have grown by some levels.
