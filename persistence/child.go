@@ -35,6 +35,9 @@ func ChildKeys(keys workflow.RunID, step string) (id workflow.RunID) {
 	return id
 }
 
+// OfChild reports whether keys are those of a child run, or of a run that continues one.
+func OfChild(keys workflow.RunID) bool { return keys[6]>>4 == 8 }
+
 // CheckChild returns as ErrBadRow why a store refuses what a transition of a run of a graph says
 // about a child run. known reports whether a definition is registered.
 func (t *Transition) CheckChild(graph *workflow.Graph, known func(workflow.Hash) bool) error {

@@ -123,3 +123,26 @@ func TestStepsThatWaitForChildRunsCostIdlePodsNothing(t *testing.T) {
 		require.Less(t, looked, waiting)
 	}
 }
+
+// The end of a child run needs a decision: the statement for runs that need none is not tried.
+func TestEndsOfChildRunsAreDecidedAtOnce(t *testing.T) {
+	t.Parallel()
+	var sent counter
+	parent, child := storetest.Many(3), storetest.Single()
+	k := newFixture(openDatabase(t, Options{Tracer: &sent}), parent, child)
+	pod := k.join(time.Hour)
+	runs := k.start(parent, "a", 1)
+	k.begin(pod, child, 3)
+	k.drainAll(10)
+	grants := append(k.claim(pod, 3), k.claim(pod, 3)...)
+	require.Len(t, k.store.recent.Runs, 4)
+	sent.take()
+	k.complete(pod, grants...)
+	statements := sent.take()
+	require.Contains(t, statements, "tell_family")
+	require.NotContains(t, statements, "record_fast")
+	require.NotContains(t, statements, "record_small")
+	require.Len(t, k.store.recent.Runs, 1, "the parent: they have ended")
+	k.drainAll(10)
+	k.ends(pod, runs)
+}

@@ -41,7 +41,7 @@ type recording struct {
 	s      *Store
 	record persistence.Record
 	out    persistence.Recorded
-	left   map[int]bool                           // by the fast path
+	left   map[int]bool                           // by the fast path, or not for it
 	causes map[int]error                          // of transitions whose values the database refuses
 	begins map[workflow.Hash]*registry.Definition // of child runs
 	reload bool                                   // the grants of the claim have to be read
@@ -66,6 +66,9 @@ func (r *recording) all(ctx context.Context) error {
 	}
 	if err := r.knowChildren(ctx); err != nil {
 		return err
+	}
+	for _, i := range r.s.recent.EndsChild(r.record.Transitions) {
+		r.left[i] = true
 	}
 	for {
 		fast, slow := r.split()

@@ -44,9 +44,10 @@ func NewRecent() *Recent {
 }
 
 // Granted remembers the run of a grant that was read, and what it says of
-// parents. Of a run of one step nothing is granted with the end of another.
+// parents. Of a run of one step nothing is granted with the end of another: one is
+// remembered only as a child run.
 func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
-	if len(d.Graph.Nodes) == 1 {
+	if len(d.Graph.Nodes) == 1 && !persistence.OfChild(g.KeyRun) {
 		return
 	}
 	c.mu.Lock()
@@ -54,12 +55,15 @@ func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
 	run := c.use(g.Task.Run)
 	if run == nil {
 		run = &recentRun{id: g.Task.Run, definition: d, outcomes: map[int32]persistence.Outcome{}}
-		run.common = persistence.Grant{
-			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, BegunAt: g.BegunAt, KeyRun: g.KeyRun,
+		run.common.KeyRun = g.KeyRun
+		if len(d.Graph.Nodes) > 1 {
+			run.common = persistence.Grant{
+				Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
+				Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, BegunAt: g.BegunAt, KeyRun: g.KeyRun,
+			}
 		}
 		c.Runs[run.id] = c.Order.PushFront(run)
-		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))
+		c.grow(run, recentRunBytes+len(run.common.Input)+len(run.common.Tenant)+len(run.common.TraceContext))
 	}
 	for i := range g.Parents {
 		if o := &g.Parents[i]; !o.Large || o.Size > persistence.InlinePayloadMax { // else another grant may carry it
@@ -75,6 +79,20 @@ func (c *Recent) Recorded(t *persistence.Transition) {
 	if run := c.use(t.Task.Run); run != nil && run.hasChildren(t.Task.Step) {
 		c.keep(run, run.outcome(t))
 	}
+}
+
+// EndsChild reports which transitions are known to be of last tasks of child runs: their success
+// needs a decision, because the parent hears of the end.
+func (c *Recent) EndsChild(transitions []persistence.Transition) (ends []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range transitions {
+		task := transitions[i].Task
+		if run := c.use(task.Run); run != nil && persistence.OfChild(run.common.KeyRun) && !run.hasChildren(task.Step) {
+			ends = append(ends, i)
+		}
+	}
+	return ends
 }
 
 // Skipped remembers that a task was, once that is committed.
