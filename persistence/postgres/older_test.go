@@ -103,3 +103,43 @@ func uuidsOf(runs []workflow.RunID) (ids [][16]byte) {
 	}
 	return ids
 }
+
+// A pod of the version before child runs that joins while steps wait for them, and ends one, tells
+// the parent nothing. The leader's look does, once.
+func TestTheLeaderTellsParentsWhatAnOlderPodDidNot(t *testing.T) {
+	t.Parallel()
+	parent, child := storetest.Many(2), storetest.Single()
+	k, pod := withPod(t, parent, child)
+	epoch := k.bump(pod)
+	run := k.start(parent, "a", 1)[0]
+	require.Len(t, k.begin(pod, child, 2), 2)
+	require.Equal(t, 2, k.drainAll(10))
+	older, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{
+		Name: "older", Handlers: k.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: time.Hour, Protocol: 3,
+	})
+	require.NoError(t, err)
+	k.complete(older, k.claim(older, 1)...)
+	require.Equal(t, 1, value[int](k.database, "with gone as (delete from {schema}.intake where signal returning run_id) select count(*)::int from gone where run_id = $1",
+		[16]byte(run)), "which it does not write")
+	look := func() int {
+		t.Helper()
+		out, err := k.store.WakeParents(k.ctx, epoch, workflow.TaskID{}, 10)
+		require.NoError(t, err)
+		require.Equal(t, out.Count > 0, out.Wake.Submitted)
+		return out.Count
+	}
+	waiting := func() int {
+		t.Helper()
+		return value[int](k.database, "select count(*)::int from {schema}.tasks where run_id = $1 and state = $2", [16]byte(run), int16(lifecycle.Waiting))
+	}
+	k.drain(10)
+	require.Equal(t, 2, waiting())
+	require.Equal(t, 1, look())
+	require.Zero(t, look(), "it is about to be told")
+	k.drain(10)
+	require.Equal(t, 1, waiting())
+	require.Zero(t, look(), "the other one has not ended")
+	k.finish(pod)
+	k.drain(10)
+	k.ends(pod, []workflow.RunID{run})
+}
