@@ -23,11 +23,15 @@ func (p *podProcess) call(ctx context.Context) {
 	for n := p.shapes.calls.Add(1); !p.isQuiet() && ctx.Err() == nil; n = p.shapes.calls.Add(1) {
 		key := fmt.Sprintf("%s-%d-%d", p.spec.Name, os.Getpid(), n)
 		if p.spec.Cancels && n%cancelOneIn == 0 {
-			p.cancelOne(ctx, n, key)
+			p.cancelOne(ctx, n, "endless", key)
 			continue
 		}
 		if p.spec.Signals && n%2 == 0 {
 			p.open(ctx, n/2, key)
+			continue
+		}
+		if p.spec.Children && n%2 == 0 {
+			p.beget(ctx, n/2, key)
 			continue
 		}
 		run := p.triggerSingle(ctx, n, key)
@@ -102,8 +106,8 @@ const cancelOneIn = 5
 
 // cancelOne triggers a run that would take an hour, asks to cancel it until that is
 // acknowledged, and waits for its end.
-func (p *podProcess) cancelOne(ctx context.Context, n int64, key string) {
-	run := p.store(ctx, "endless", key, troupe.Tenant(fmt.Sprintf("tenant-%d", n%5)))
+func (p *podProcess) cancelOne(ctx context.Context, n int64, shape, key string) {
+	run := p.store(ctx, shape, key, troupe.Tenant(fmt.Sprintf("tenant-%d", n%5)))
 	if run == nil {
 		return
 	}

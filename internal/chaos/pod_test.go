@@ -40,6 +40,8 @@ type podSpec struct {
 	Tune    tuning
 	Fail    failSpec
 	Version int // of the program; 0: the first
+
+	Children bool // every second run has child runs
 }
 
 // tuning is what tests change about the engine.

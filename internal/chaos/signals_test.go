@@ -38,9 +38,17 @@ func TestSignalsUnderKills(t *testing.T) {
 	require.NoError(t, err)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
-	limit := spell(8*time.Second, time.Minute)
-	began, kills := time.Now(), 0
-	for time.Since(began) < limit {
+	r.count("kills", y.killOften(spell(8*time.Second, time.Minute)))
+	y.quiet(patience)
+	r.count("runs whose sender was killed", y.sendTheRest())
+	y.judge()
+	y.judgeSignals()
+}
+
+// killOften kills one of three pods every 2 s and starts it again, and returns how many it killed.
+func (y *yard) killOften(limit time.Duration) (kills int) {
+	y.t.Helper()
+	for began := time.Now(); time.Since(began) < limit; {
 		y.under(2 * time.Second)
 		if p := y.named(fmt.Sprintf("pod-%d", 1+rand.N(3))); p != nil {
 			p.kill()
@@ -48,11 +56,7 @@ func TestSignalsUnderKills(t *testing.T) {
 			y.spawn(p.name)
 		}
 	}
-	r.count("kills", kills)
-	y.quiet(patience)
-	r.count("runs whose sender was killed", y.sendTheRest())
-	y.judge()
-	y.judgeSignals()
+	return kills
 }
 
 // gates is a workflow with two waits for signals of one name: the first completes with
