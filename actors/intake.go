@@ -193,7 +193,7 @@ func (a *intake) onRunsSubmitted() {
 }
 
 func (a *intake) onDrained(drained persistence.Drained, err error) {
-	delivered := drained.Delivered + drained.Dropped
+	delivered := max(drained.Delivered+drained.Dropped, drained.Requests)
 	a.drain.limit.Ended(max(drained.Count, delivered), a.rt.now(), err)
 	if wait, failed := a.drain.call.failed(a.rt, "drain_intake", err); failed {
 		a.drainAfter(wait, true)

@@ -108,6 +108,7 @@ type Drained struct {
 	More  bool
 	Wake  Wake
 
+	Requests  int // to deliver signals, or to tell runs of child runs and parents: those that are done with
 	Delivered int // signals
 	Dropped   int // signals of runs that ended before they were delivered, or are gone
 

@@ -325,3 +325,24 @@ func TestChildRunsThatAreNestedTooDeep(t *testing.T) {
 		require.Contains(t, page.Runs[0].Error, "32 runs are above this one")
 	})
 }
+
+// More child runs than one transaction tells are told without a pause.
+func TestACancelReachesManyChildRunsAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		child := bill(&diary{})
+		many := troupe.Define("many", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+			read := troupe.Step0(b, "read", func(_ context.Context, in string) (string, error) { return in, nil })
+			for i := range 450 {
+				troupe.Child(b, fmt.Sprintf("bill-%d", i), child, read)
+			}
+			return read
+		})
+		engine, handle := parent(t, child, many)
+		run := begin(t, handle, "slow")
+		require.NoError(t, run.Cancel(t.Context(), "not wanted"))
+		synctest.Wait()
+		page, err := engine.Runs(t.Context(), troupe.Filter{Parent: run.ID(), States: []troupe.State{troupe.StateRunning}})
+		require.NoError(t, err)
+		require.Empty(t, page.Runs)
+	})
+}

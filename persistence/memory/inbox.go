@@ -249,6 +249,7 @@ func (b *batch) deliver(limit int, out *persistence.Drained) {
 		taken = append(taken, sub.id)
 		return true
 	})
+	out.Requests = len(taken)
 	family := map[workflow.RunID][]lifecycle.Fact{}
 	for _, id := range taken {
 		if r := s.runs[id]; r != nil && family[id] == nil {

@@ -116,7 +116,7 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	}
 	if signals || out.Wake.Submitted { // a run that has just begun may have ended, and told its parent
 		err = deliver(ctx, s, min(limit, persistence.TriggerBatchMax), &out)
-		if err != nil && out.Count+out.Delivered > 0 { // that is committed; the next call meets the error again
+		if err != nil && out.Count+out.Requests+out.Delivered > 0 { // that is committed; the next call meets the error again
 			out.More, err = true, nil
 		}
 	}

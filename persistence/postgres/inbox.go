@@ -55,7 +55,8 @@ type delivery struct {
 	requests   []request
 	more       bool
 	left       pgsql.UUIDs // runs that are locked, or whose definitions are missing
-	count      int
+	done       int         // requests
+	count      int         // signals
 	dropped    int
 	incomplete bool // a run has more signals than one transaction delivers
 	related    bool // other runs were read
@@ -73,7 +74,7 @@ func deliver(ctx context.Context, s *Store, limit int, out *persistence.Drained)
 		more, left := false, len(passed)
 		for _, d := range done {
 			out.Now = pgsql.Later(out.Now, d.p.now)
-			out.Delivered, out.Dropped = out.Delivered+d.count, out.Dropped+d.dropped
+			out.Requests, out.Delivered, out.Dropped = out.Requests+d.done, out.Delivered+d.count, out.Dropped+d.dropped
 			mergeWake(&out.Wake, d.p.wake)
 			more = more || d.more || d.incomplete
 			passed = append(passed, d.left...)
@@ -251,6 +252,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		}
 		return cut[run]
 	})
+	d.done = len(done)
 	if len(over) > 0 {
 		b.Add("drop_undelivered", pgsql.Named{"runs": over}).QueryRow(func(row pgx.Row) error { return row.Scan(&d.dropped) })
 	}

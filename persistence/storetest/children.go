@@ -115,7 +115,7 @@ var childRules = []rule{
 		w.requireTasks(d.Run, states{"child": "waiting"})
 		told := w.drain(10)
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, told.Wake.Ready)
-		require.Zero(w.t, told.Count+told.Delivered+told.Dropped)
+		require.Equal(w.t, []int{1, 0}, []int{told.Requests, told.Count + told.Delivered + told.Dropped})
 		require.Equal(w.t, []string{"queued", "started", "waiting", "completed"}, w.events(d.Run)["child"])
 		after := p.claimStep("after")
 		require.Equal(w.t, `"a"`, string(after.Parents[0].Output))
@@ -360,6 +360,7 @@ var childRules = []rule{
 		p.complete(p.claim(1000)...)
 		for drained := w.drain(100); drained.More; drained = w.drain(100) {
 			require.Zero(w.t, drained.Delivered)
+			require.Positive(w.t, drained.Requests)
 		}
 		w.requireRun(run, lifecycle.Completed)
 	}},
