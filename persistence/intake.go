@@ -108,7 +108,7 @@ type Drained struct {
 	More  bool
 	Wake  Wake
 
-	Requests  int // to deliver signals, or to tell runs of child runs and parents: those that are done with
+	Requests  int // to deliver signals, or to tell runs of child runs and parents: those that were carried out, in full or in part
 	Delivered int // signals
 	Dropped   int // signals of runs that ended before they were delivered, or are gone
 

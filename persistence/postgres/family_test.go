@@ -145,7 +145,8 @@ func TestALeaderWakesParentsThatNothingTells(t *testing.T) {
 // Ends of more child runs than one transaction tells are told by several.
 func TestEndsOfManyChildRunsAreToldInTurn(t *testing.T) {
 	t.Parallel()
-	const n = family.HearMax + 50
+	const limit, most = 10, 10 * family.HearMax
+	const n = most + 30
 	g, child := storetest.Many(n), storetest.Single()
 	k, pod := withPod(t, g, child)
 	parent := k.start(g, "a", 1)[0]
@@ -155,11 +156,12 @@ func TestEndsOfManyChildRunsAreToldInTurn(t *testing.T) {
 	k.exec("update {schema}.tasks set state = 10, output = '1', finished_at = now() where state = 2")
 	k.exec("update {schema}.workflow_runs set state = 10, remaining = 0, finished_at = now() where id <> $1", [16]byte(parent))
 	k.exec("insert into {schema}.intake (run_id, signal) values ($1, true)", [16]byte(parent))
-	for k.drain(10).More {
+	for drained := k.drain(limit); drained.More; drained = k.drain(limit) {
+		require.Equal(t, 1, drained.Requests)
 	}
 	told := value[[]int](k.database, `select array_agg(steps order by steps desc) from (
 		select count(*)::int as steps from {schema}.tasks where run_id = $1 and child is not null and output = '1' group by xmin::text) x`, [16]byte(parent))
-	require.Equal(t, []int{family.HearMax, n - family.HearMax}, told, "by transaction")
+	require.Equal(t, []int{most, n - most}, told, "by transaction")
 	require.Equal(t, lifecycle.Completed, k.state(parent))
 }
 

@@ -55,7 +55,7 @@ type delivery struct {
 	requests   []request
 	more       bool
 	left       pgsql.UUIDs // runs that are locked, or whose definitions are missing
-	done       int         // requests
+	done       int         // requests, carried out in full or in part
 	count      int         // signals
 	dropped    int
 	incomplete bool // a run has more signals than one transaction delivers
@@ -160,7 +160,7 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 		return err
 	}
 	b := p.s.NewBatch()
-	if err := d.sort(ctx, b); err != nil {
+	if err := d.sort(ctx, b, limit); err != nil {
 		return err
 	}
 	if err := p.decide(ctx); err != nil {
@@ -217,7 +217,7 @@ func tasksOf(requests []request) taskIDs {
 }
 
 // sort finds out what is to be done about each request, and adds to b what ends it.
-func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
+func (d *delivery) sort(ctx context.Context, b *pgsql.Batch, limit int) error {
 	p := d.p
 	var done []int64
 	var over pgsql.UUIDs
@@ -234,7 +234,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		}
 		done = append(done, r.id)
 	}
-	cut, err := d.hear(ctx, to)
+	cut, err := d.hear(ctx, to, limit)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		}
 		return cut[run]
 	})
-	d.done = len(done)
+	d.done = len(d.requests) - len(d.left)
 	if len(over) > 0 {
 		b.Add("drop_undelivered", pgsql.Named{"runs": over}).QueryRow(func(row pgx.Row) error { return row.Scan(&d.dropped) })
 	}
@@ -262,7 +262,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 
 // hear reads what runs have not heard of their child runs and of their parents. cut are runs of
 // which it did not read all.
-func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
+func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time, limit int) (cut map[workflow.RunID]bool, err error) {
 	var asked family.Asked
 	p := d.p
 	for _, r := range p.runs {
@@ -277,7 +277,7 @@ func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time) (c
 		}
 	}
 	d.related = asked.Any()
-	news, err := family.Hear(ctx, p.s.DB, p.tx, &asked)
+	news, err := family.Hear(ctx, p.s.DB, p.tx, &asked, limit*family.HearMax)
 	for id, facts := range news.Facts {
 		p.byID[id].heard = facts
 	}

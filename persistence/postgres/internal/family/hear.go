@@ -15,8 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// HearMax bounds the news of which one transaction tells runs: it copies as many outputs.
-const HearMax = 1000
+// HearMax is how many news one transaction tells at most for each request that it may carry out:
+// it copies as many outputs. There are more than requests, so that some of them are told which
+// change something.
+const HearMax = 5
 
 // Asked are runs that may not have heard of others.
 type Asked struct {
@@ -48,14 +50,14 @@ type news struct {
 	child workflow.RunID
 }
 
-// Hear reads what runs have not heard, on a transaction that has locked them.
-func Hear(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of *Asked) (out News, err error) {
+// Hear reads what runs have not heard, on a transaction that has locked them, and at most so much.
+func Hear(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of *Asked, most int) (out News, err error) {
 	if !of.Any() {
 		return out, nil
 	}
 	text, args := db.Bind("load_family", pgsql.Named{
 		"runs": pgsql.OrEmpty(of.Waiting), "children": pgsql.OrEmpty(of.children), "parents": pgsql.OrEmpty(of.parents),
-		"steps": pgsql.OrEmpty(of.steps), "most": HearMax,
+		"steps": pgsql.OrEmpty(of.steps), "most": most,
 	})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
@@ -70,8 +72,8 @@ func Hear(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of *Asked) (out N
 	if err != nil {
 		return out, err
 	}
-	if len(list) == HearMax { // those of the last run, and of the runs behind it, may not be all
-		last := list[HearMax-1].task.Run
+	if len(list) == most { // those of the last run, and of the runs behind it, may not be all
+		last := list[most-1].task.Run
 		out.Cut = map[workflow.RunID]bool{}
 		for _, id := range slices.Concat(of.Waiting, of.children) {
 			out.Cut[id] = out.Cut[id] || bytes.Compare(id[:], last[:]) >= 0
