@@ -146,3 +146,29 @@ func TestEndsOfChildRunsAreDecidedAtOnce(t *testing.T) {
 	k.drainAll(10)
 	k.ends(pod, runs)
 }
+
+// What a run is to hear stays free for the pod that has locked the run: a delivery that meets
+// nothing but locked runs is undone.
+func TestADeliveryToLockedRunsIsUndone(t *testing.T) {
+	t.Parallel()
+	var sent counter
+	parent, child := storetest.Many(2), storetest.Single()
+	k := newFixture(openDatabase(t, Options{Tracer: &sent}), parent, child)
+	pod := k.join(time.Hour)
+	runs := k.start(parent, "a", 1)
+	k.begin(pod, child, 2)
+	k.drainAll(10)
+	k.finish(pod)
+	release := k.hold("select from {schema}.workflow_runs where id = $1 for no key update", [16]byte(runs[0]))
+	sent.take()
+	out := k.drain(10)
+	require.Positive(t, out.Again)
+	require.Zero(t, out.Wake)
+	statements := sent.take()
+	require.Contains(t, statements, "take_signals")
+	require.Contains(t, statements, "rollback")
+	require.NotContains(t, statements, "delete_intake")
+	release()
+	k.drain(10)
+	k.ends(pod, runs)
+}

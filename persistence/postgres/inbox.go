@@ -97,12 +97,16 @@ func deliver(ctx context.Context, s *Store, limit int, out *persistence.Drained)
 func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs) (done []delivery, err error) {
 	var first delivery
 	carry := func(ids []int64, limit int, into *delivery) error {
-		return s.WithRegistry(ctx, func() error {
+		err := s.WithRegistry(ctx, func() error {
 			return s.WriteShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
 				*into = delivery{p: s.newDecisionTx(tx)}
 				return into.carryOut(ctx, ids, limit, passed)
 			})
 		})
+		if errors.Is(err, pgerr.ErrTrial) {
+			return nil
+		}
+		return err
 	}
 	err = carry(nil, limit, &first)
 	if !blamesOne(err) {
@@ -159,6 +163,9 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 	if err := d.load(ctx); err != nil {
 		return err
 	}
+	if d.passesAll() {
+		return pgerr.ErrTrial // other pods find the requests free as soon as the runs are
+	}
 	b := p.s.NewBatch()
 	if err := d.sort(ctx, b, limit); err != nil {
 		return err
@@ -172,6 +179,18 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 	p.dropped = &d.dropped
 	p.gather() // in the order of the requests
 	return p.write(ctx, b)
+}
+
+// passesAll leaves the requests if all of them are of runs that are locked, and reports whether
+// they are.
+func (d *delivery) passesAll() bool {
+	if len(d.p.runs) > 0 || slices.ContainsFunc(d.requests, func(r request) bool { return !r.there }) {
+		return false
+	}
+	for _, r := range d.requests {
+		d.left = append(d.left, r.run)
+	}
+	return true
 }
 
 // take locks requests.
