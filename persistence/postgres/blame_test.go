@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -26,7 +27,7 @@ func TestAValueIsBlamedOnlyAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := blamed(persistence.ErrBadRow, test.bare, func() error { return test.again })
+			got := pgerr.Blamed(persistence.ErrBadRow, test.bare, func() error { return test.again })
 			if test.want == nil {
 				require.NoError(t, got)
 				return

@@ -258,26 +258,7 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 	}
 	bare := trial()
 	*t = whole
-	return blamed(cause, bare, trial)
-}
-
-// blamed judges a value that was refused by trials without it, and with it again:
-// what refused it may be the schema, or gone by now.
-func blamed(cause, bare error, again func() error) error {
-	if errors.Is(bare, persistence.ErrBadRow) {
-		return pgerr.RefusesAnything(cause)
-	}
-	if bare != nil {
-		return bare
-	}
-	switch err := again(); {
-	case errors.Is(err, persistence.ErrBadRow):
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: what refused a row does not refuse it any more: %s", persistence.ErrUnavailable, cause.Error())
-	default:
-		return err
-	}
+	return pgerr.Blamed(cause, bare, trial)
 }
 
 // fail turns a transition into the failure of its attempt.

@@ -229,7 +229,7 @@ func (s *Store) blame(
 	}
 	return pgsql.Bisect(unit, func(unit []int) error { return try(triggers, unit) }, badRow, func(i int, err error) error {
 		again := func() error { return try(triggers, []int{i}) }
-		if other := blamed(err, try(bare(triggers, i), []int{i}), again); other != nil {
+		if other := pgerr.Blamed(err, try(bare(triggers, i), []int{i}), again); other != nil {
 			return other
 		}
 		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
