@@ -68,8 +68,7 @@ func TestCleanText(t *testing.T) {
 	require.LessOrEqual(t, len(CleanText(strings.Repeat("a\xff", TextMax/2))), TextMax, "it grows")
 }
 
-func TestALongTextCostsLittle(t *testing.T) {
-	t.Parallel()
+func TestALongTextCostsLittle(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
 	long := strings.Repeat("no\xff", 10_000_000)
 	result := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {

@@ -75,11 +75,9 @@ func TestTheTracerSeesStatementsByName(t *testing.T) {
 	handle := join(t, engine, single(number))
 	_, err = handle.Run(t.Context(), "")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		return own.times("renew_pod") > 0 && own.times("ping") > 0
-	}, 30*time.Second, 50*time.Millisecond)
-	for _, name := range []string{"join_pod", "insert_runs", "record_small", "try_lead", "bump_epoch"} {
-		require.Positive(t, own.times(name), "%s: %v", name, own.names)
+	for _, name := range []string{"renew_pod", "ping", "join_pod", "insert_runs", "record_small", "try_lead", "bump_epoch"} {
+		// The caller may hear of the end of the run before the pod has read that it is recorded.
+		require.Eventually(t, func() bool { return own.times(name) > 0 }, 30*time.Second, 50*time.Millisecond, name)
 	}
 	for sql := range given.take() {
 		require.NotContains(t, sql, "/* troupe ", "a statement of the engine's own connections")
