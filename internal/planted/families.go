@@ -14,8 +14,8 @@ func families() []Plant {
 			Name: "cancel-not-passed-on", Seeds: 1000,
 			What: "a step that waits for a child run is canceled, and the child run is left alone",
 			File: "lifecycle/decide.go",
-			Old:  "\t\td.out.Stopped = append(d.out.Stopped, t.Step)\n",
-			New:  "\t\tif !planted.On(\"cancel-not-passed-on\") {\n\t\t\td.out.Stopped = append(d.out.Stopped, t.Step)\n\t\t}\n",
+			Old:  "\t\td.stopChild(t.Step)\n",
+			New:  "\t\tif !planted.On(\"cancel-not-passed-on\") {\n\t\t\td.stopChild(t.Step)\n\t\t}\n",
 		},
 		{
 			Name: "abandoned-child-canceled", Seeds: 1000,
