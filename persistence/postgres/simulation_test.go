@@ -48,7 +48,8 @@ func TestSimulation(t *testing.T) {
 	}
 	var calls atomic.Int64
 	t.Cleanup(func() { t.Logf("%d seeds, %d store calls", count, calls.Load()) })
-	free := make(chan *simulatedDatabase, count) // emptying one takes a tenth of the time of making one
+	free := make(chan *simulatedDatabase, count+1) // emptying one takes a tenth of the time of making one
+	free <- newSimulatedDatabase(open(t))          // or the test is skipped as a whole
 	for seed := first; seed < first+uint64(count); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(one *testing.T) {
 			one.Parallel()
