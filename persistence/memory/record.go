@@ -175,12 +175,11 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 		facts[j] = r.fact(p.id, record.Transitions[i], record.MaxLost)
 	}
 	d := b.decide(r, facts...)
-	for _, step := range d.Begun {
-		i := slices.IndexFunc(part, func(i int) bool {
-			t := &record.Transitions[i]
-			return t.Task.Step == step && t.Report == lifecycle.Yielded
-		})
-		b.beginChild(r, step, record.Transitions[part[i]].Child)
+	for j, i := range part { // of two attempts in one batch, one is over
+		t := &record.Transitions[i]
+		if d.Answers[j] == lifecycle.Moved && t.Report == lifecycle.Yielded && slices.Contains(d.Begun, t.Task.Step) {
+			b.beginChild(r, t.Task.Step, t.Child)
+		}
 	}
 	completed := 0
 	for j, i := range part {

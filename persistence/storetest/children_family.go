@@ -192,6 +192,20 @@ var familyRules = []rule{
 		w.requireTasks(run, states{"child": "skipped", "after": "skipped"})
 		w.requireRun(run, lifecycle.Completed)
 	}},
+	{"children/attempts", "of two attempts that are reported together, the one that is not over begins the child run", func(w *world) {
+		g, child := Parent(), Single()
+		w.with(g, child)
+		p := w.pod()
+		run := w.start(g)
+		p.complete(p.claimStep("make"))
+		first := p.claimAll()
+		over := w.yields(first["child"], child)
+		p.report(completion(first["side"]), persistence.Transition{Task: over.Task, Epoch: over.Epoch, Report: lifecycle.Released})
+		t := w.yields(p.claimStep("child"), child)
+		w.requireRecorded(p.send(p.batch(over, t)), lifecycle.Stale, lifecycle.Moved)
+		require.Equal(w.t, t.Child.Run, w.tasks(run)["child"].Child)
+		w.requireGone(over.Child.Run)
+	}},
 	{"children/older_pods", "a run with child runs waits while a living pod of an older version does", func(w *world) {
 		g := w.with(Parent())
 		pod, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "old", Queues: []string{defaultQueue}, Slots: 1, TTL: leaseTTL, Protocol: 3})
