@@ -52,7 +52,7 @@ func childRuns() []Plant {
 			File: "lifecycle/decide_facts.go",
 			Old:  "\t\tif t.Pod == r.Pod && t.Epoch == r.Epoch+1 && follows(r.Kind, t) {\n",
 			New: "\t\tif t.Pod == r.Pod && t.Epoch == r.Epoch+1 && follows(r.Kind, t) {\n\t\t\tif r.Kind == Yielded && planted.On(\"yield-begins-again\") {\n" +
-				"\t\t\t\td.out.Begun = append(d.out.Begun, t.Step)\n\t\t\t}\n",
+				"\t\t\t\td.out.Begun = append(d.out.Begun, t.Step)\n\t\t\t\treturn Moved\n\t\t\t}\n",
 		},
 		{
 			Name: "yield-while-stopping", Seeds: 1000,
