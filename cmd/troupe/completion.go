@@ -72,13 +72,23 @@ func (f *readFlags) argument(w world, find finding) completion {
 // lastRunID is above all ids of runs.
 const lastRunID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
+// after is the id that follows an id, or the zero id, which is no bound, after the last.
+func after(id troupe.RunID) troupe.RunID {
+	for i := len(id) - 1; i >= 0; i-- {
+		if id[i]++; id[i] != 0 {
+			break
+		}
+	}
+	return id
+}
+
 // runIDs finds the newest runs whose ids begin with a text: ids are ordered by time, so
 // that they are one page.
 func runIDs(ctx context.Context, f *readFlags, pool *pgxpool.Pool, begun string) ([]cobra.Completion, error) {
 	if len(begun) > len(lastRunID) {
 		return nil, nil
 	}
-	before, err := troupe.ParseRunID(begun + lastRunID[len(begun):])
+	last, err := troupe.ParseRunID(begun + lastRunID[len(begun):])
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +97,7 @@ func runIDs(ctx context.Context, f *readFlags, pool *pgxpool.Pool, begun string)
 		return nil, err
 	}
 	defer func() { _ = reader.Close() }() // it was only read
-	page, err := reader.Runs(ctx, troupe.Filter{Tenant: f.tenant, Before: before, Limit: completionsShown})
+	page, err := reader.Runs(ctx, troupe.Filter{Tenant: f.tenant, Before: after(last), Limit: completionsShown})
 	if err != nil {
 		return nil, err
 	}

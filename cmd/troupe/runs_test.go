@@ -372,6 +372,7 @@ func TestCompletionKnowsWhatIsThere(t *testing.T) {
 	ids := []string{s.sleeping.String(), s.failed.String(), s.completed.String()}
 	require.Equal(t, ids, names(s.environ, "runs", "show", ""))
 	require.Equal(t, ids[1:2], names(s.environ, "explain", ids[1][:35]))
+	require.Equal(t, ids[1:2], names(s.environ, "explain", ids[1]), "the last id that begins so")
 	require.Equal(t, ids[1:], names(s.environ, "runs", "events", "--tenant", "acme", ""))
 	require.Empty(t, names(s.environ, "runs", "show", ids[0], ""), "it takes one")
 	require.Empty(t, names(s.environ, "runs", "show", "x"))
