@@ -259,6 +259,7 @@ func (s *seed) unbegun(name, step string) bool {
 // excuses reports whether actors have failed, and whether calls of the database
 // were late or took too long, which is why a pod may not know what it holds.
 func (s *seed) excuses() (panics, calls bool) {
+	unheard, unreadable := false, false
 	for _, f := range s.world.Happened() {
 		switch f.Class { //nolint:exhaustive // the others are no excuse
 		case sim.ActorPanic:
@@ -267,11 +268,15 @@ func (s *seed) excuses() (panics, calls bool) {
 			calls = true
 		case sim.StoreLost, sim.StoreAnswer, sim.StoreConflict: // of renewals: the lease may have run out meanwhile
 			calls = calls || strings.HasSuffix(f.Place, " renew_pod")
+			unheard = true
+		case sim.StoreDamaged:
+			unreadable = true
 		case sim.Buggify:
 			calls = calls || pulseSkipped(f)
 		}
 	}
-	return panics, calls
+	// A call that is repeated does not name the grants of a run that is unreadable by then.
+	return panics, calls || unheard && unreadable
 }
 
 func (o *oracle) failed(a *account, e *lifecycle.Event) {
