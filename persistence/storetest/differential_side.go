@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,6 +96,7 @@ func errorText(class, text string) string {
 	if class == persistence.ClassBadRow {
 		return ""
 	}
+	text, _, _ = strings.Cut(text, persistence.ErrBadRow.Error()) // a parent says why its child run failed
 	return text
 }
 
