@@ -33,7 +33,7 @@ func TestDeafStepFunctions(t *testing.T) {
 	r.count("stuck shown", shown.Stuck)
 	require.True(r, shown.Live && shown.Ready, "the pod works on: %+v", shown)
 	require.Contains(r, shown.Degraded, "4 step functions still run after the end of their contexts")
-	y.eventually("the log names them", func() bool { return y.logged("workflow=deaf step=a") == 4 })
+	y.eventually("the log names them", func() bool { return y.logged("workflow=deaf step=a running_for=") == 4 })
 	y.trigger(pods[0], "tick", 4)
 	y.eventually("others are executed", func() bool { return y.number(endedSQL) == 4 })
 	const more, replaced = 12, 10
