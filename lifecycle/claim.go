@@ -48,10 +48,11 @@ func NewChild(graph *workflow.Graph, depth int16) Run {
 }
 
 // NeedsSlowPath reports whether runs of a graph may need Decide from the start:
-// the fast path of storage knows neither sleeps, waits, child runs nor timers of the queue.
+// the fast path of storage knows neither sleeps, waits, child runs nor timers of the queue. Those
+// of a map do once it has elements.
 func NeedsSlowPath(graph *workflow.Graph) bool {
 	for i := range graph.Nodes {
-		if n := &graph.Nodes[i]; n.Kind != workflow.Func || n.StartTimeout > 0 {
+		if n := &graph.Nodes[i]; n.Kind != workflow.Func && n.Kind != workflow.Map || n.StartTimeout > 0 {
 			return true
 		}
 	}
@@ -66,7 +67,7 @@ func TakesFastPath(run Run, task Task, child func(step int32) Task) bool {
 	if !run.Slow {
 		return true
 	}
-	if run.Canceling || run.Failing || run.Unhandled || run.Cut || run.HandlerMade || task.StartTimeout > 0 ||
+	if run.Canceling || run.Failing || run.Unhandled || run.Cut || run.HandlerMade || task.StartTimeout > 0 || task.IsElement() ||
 		run.Depth > 0 && len(task.Children) == 0 { // it may end the run, and the parent has to hear of that
 		return false
 	}

@@ -89,21 +89,27 @@ const (
 // ClassWaitTimeout is the class of a step that waited for a signal for too long.
 const ClassWaitTimeout = "wait_timeout"
 
+// ClassElementFailed is the class of a map of which too many elements did not complete.
+const ClassElementFailed = "element_failed"
+
 // Resume says what a run that continues an ended one takes over from it:
 // tasks are those of the ended run, of graph, in the order of their steps.
 //
 // The new run has no dynamic task of the ended one: the owner of one that did not
-// complete gets another chance, too, and makes them again.
+// complete gets another chance, too, and makes them again. Of a map that did not complete,
+// and gets the same list again, the elements that did complete are taken over: maps names
+// these steps.
 //
 // Everything that did not complete gets another chance, and so does all that
 // comes after it, and after dead, which saw how it had ended. What completed
 // otherwise is kept: its output stands, its function is not called again. A
 // task that was skipped is decided upon anew, and skips nothing that is kept.
-func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
+func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept, maps []int32) {
 	again := make([]bool, len(graph.Nodes))
 	owners := unfinished(tasks, dead)
 	for i := range graph.Nodes { // parents come first
 		t := &tasks[i]
+		sameInputs := !again[i]
 		again[i] = again[i] || t.Step == dead || t.State != Completed && t.State != Skipped || owners[t.Step]
 		if !again[i] {
 			if t.State == Completed {
@@ -111,20 +117,23 @@ func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
 			}
 			continue
 		}
+		if sameInputs && graph.Nodes[i].Kind == workflow.Map {
+			maps = append(maps, int32(i))
+		}
 		for _, child := range graph.Nodes[i].Children {
 			again[child.Step] = true
 		}
 	}
-	return kept
+	return kept, maps
 }
 
 // unfinished returns the owners of dynamic tasks that did not complete, and their owners.
-// An owner has a lower number than what it made.
+// An owner has a lower number than what it made. A map answers for its elements.
 func unfinished(tasks []Task, dead int32) map[int32]bool {
 	owners := map[int32]bool{}
 	for i := range slices.Backward(tasks) {
 		t := &tasks[i]
-		if t.Dynamic != nil && (t.Step == dead || t.State != Completed && t.State != Skipped || owners[t.Step]) {
+		if t.Dynamic != nil && !t.IsElement() && (t.Step == dead || t.State != Completed && t.State != Skipped || owners[t.Step]) {
 			owners[t.Dynamic.Owner] = true
 		}
 	}

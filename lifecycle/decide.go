@@ -15,6 +15,8 @@ type Rows struct {
 
 	Inbox      []Entry // signals that no step has taken, in the order of their delivery
 	InboxKnown bool    // they were loaded
+
+	Maps []Map // how far maps of the run have come
 }
 
 // Decide applies facts to a run, in order, and returns all that changes, to
@@ -31,7 +33,7 @@ func Decide(run Run, rows Rows, facts []Fact, now time.Time) Decision {
 		d.drain()
 		d.endRun()
 		d.out.Answers = append(d.out.Answers, answer)
-		if d.out.MissingAll || d.out.MissingInbox {
+		if d.out.MissingAll || d.out.MissingInbox || len(d.out.MissingMaps) > 0 {
 			break
 		}
 	}
@@ -52,6 +54,7 @@ type decider struct {
 	lane     Lane          // of tasks that become ready
 	runTimer int           // as mark.timer, of the run itself
 	inbox    inbox
+	maps     []mapping
 	out      Decision
 }
 
@@ -73,6 +76,7 @@ func newDecider(run Run, rows Rows, now time.Time) *decider {
 		marks:  make([]mark, len(rows.Tasks)),
 		loaded: len(rows.Tasks),
 		inbox:  inbox{entries: slices.Clone(rows.Inbox), known: rows.InboxKnown},
+		maps:   mappings(rows.Maps),
 	}
 }
 
@@ -143,6 +147,7 @@ func (d *decider) decision() Decision {
 	d.out.DropTimers = slices.Compact(d.out.DropTimers)
 	slices.Sort(d.out.Missing)
 	d.out.Missing = slices.Compact(d.out.Missing)
+	d.gatherMaps()
 	d.out.Run, d.out.RunChanged = d.run, d.run != d.before
 	return d.out
 }
@@ -271,6 +276,9 @@ func (d *decider) drain() {
 			if child.Pending == 0 && child.State == Pending {
 				d.settle(child, ending{parent.Step, flags})
 			}
+		}
+		if parent.IsElement() {
+			d.elementEnded(&parent)
 		}
 	}
 }

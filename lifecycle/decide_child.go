@@ -10,13 +10,16 @@ import (
 // DepthMax is how many runs there may be above a run, each a child of the next.
 const DepthMax = 32
 
-// yielded lets the child run of a step begin, unless the run stops.
+// yielded lets the child run of a step, or the elements of a map, begin, unless the run stops.
 func (d *decider) yielded(t *Task, r TaskReported) Answer {
+	spreads := t.Traits.Has(workflow.TraitMap) && !t.IsElement() && !t.Flags.Has(FlagSpread) && r.Map != nil
 	switch {
-	case !t.Traits.Has(workflow.TraitChild), t.Flags.Has(FlagKept): // what has completed before begins no other
+	case !t.Traits.Has(workflow.TraitChild) && !spreads, t.Flags.Has(FlagKept): // what has completed before begins no other
 		return Illegal
 	case d.run.Canceling, d.run.Failing && stopsWith(t.Traits):
 		d.released(t)
+	case spreads:
+		d.spread(t, *r.Map)
 	case d.run.Depth >= DepthMax:
 		t.Attempt++
 		d.fail(t, Event{

@@ -96,7 +96,7 @@ func (d *decider) errored(t *Task, r TaskReported) {
 	switch {
 	case d.run.Canceling:
 		d.cut(t, event)
-	case r.Retry && !(d.run.Failing && stopsWith(t.Traits)):
+	case r.Retry && d.stopper(t) == "":
 		event.Kind, event.By = EventRetrying, r.TimedOut
 		event.Delay, event.WakeAt = r.RetryIn, Instant(d.now.Add(r.RetryIn))
 		d.move(t, Backoff, event)
@@ -119,8 +119,8 @@ func (d *decider) lost(t *Task, r TaskReported) {
 	switch {
 	case d.run.Canceling:
 		d.cut(t, Event{Pod: t.Pod})
-	case d.run.Failing && stopsWith(t.Traits):
-		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
+	case d.stopper(t) != "":
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: d.stopper(t), Pod: t.Pod})
 	case pill:
 		d.fail(t, Event{
 			Kind: EventFailed, Pod: t.Pod, Class: "lost",
@@ -135,8 +135,8 @@ func (d *decider) released(t *Task) {
 	switch {
 	case d.run.Canceling:
 		d.cut(t, Event{Pod: t.Pod})
-	case d.run.Failing && stopsWith(t.Traits):
-		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
+	case d.stopper(t) != "":
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: d.stopper(t), Pod: t.Pod})
 	default:
 		d.enqueue(t, Event{Kind: EventReleased, Pod: t.Pod})
 	}

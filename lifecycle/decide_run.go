@@ -124,7 +124,7 @@ func (d *decider) anyRunning() bool {
 // endRun ends the run once nothing is left to do, or makes the task of the
 // failure handler first.
 func (d *decider) endRun() {
-	if d.run.State != Running || d.run.Remaining > 0 || len(d.out.Missing) > 0 || d.out.MissingAll || d.out.MissingInbox {
+	if d.run.State != Running || d.run.Remaining > 0 || len(d.out.Missing) > 0 || d.out.MissingAll || d.out.MissingInbox || len(d.out.MissingMaps) > 0 {
 		return
 	}
 	if d.run.Unhandled && d.run.HasHandler && !d.run.HandlerMade && !d.run.Canceling {

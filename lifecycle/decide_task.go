@@ -11,6 +11,7 @@ const (
 	byCancel   = "cancel"
 	byGrace    = "cancel_grace"
 	byFailFast = "fail_fast"
+	byElement  = "element_failed"
 )
 
 // settle decides what a task becomes whose last parent has ended.
@@ -65,7 +66,7 @@ func (d *decider) sleep(t *Task, until time.Time) {
 func (d *decider) enqueue(t *Task, event Event) {
 	d.move(t, Queued, event)
 	d.place(Enqueue{Step: t.Step, Lane: d.lane, Suspect: t.Flags.Has(FlagSuspect)})
-	if t.StartTimeout > 0 && t.Flags&FlagKept == 0 { // what has completed before cannot come too late
+	if t.StartTimeout > 0 && t.Flags&(FlagKept|FlagSpread) == 0 { // what has completed before cannot come too late
 		d.setTimer(Timer{Step: t.Step, Kind: QueueTimer, At: d.now.Add(t.StartTimeout), Epoch: t.Epoch})
 	}
 }
@@ -86,11 +87,13 @@ func (d *decider) cut(t *Task, event Event) {
 
 // fail ends a task as failed and applies the failure policy of the run.
 func (d *decider) fail(t *Task, event Event, reason DeadReason) {
-	d.out.Dead = append(d.out.Dead, Death{t.Step, reason})
+	if !t.IsElement() { // its map fails with it, or not
+		d.out.Dead = append(d.out.Dead, Death{t.Step, reason})
+	}
 	t.Class, t.Error = event.Class, event.Text
 	d.run.Slow = true
 	d.move(t, Failed, event)
-	if Handled(t.Children) {
+	if t.Handled() {
 		return
 	}
 	d.run.Unhandled = true

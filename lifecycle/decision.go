@@ -57,6 +57,8 @@ type Decision struct {
 	MissingAll bool
 	// MissingInbox asks in the same way for the inbox of the run.
 	MissingInbox bool
+	// MissingMaps asks in the same way how far the maps of steps have come.
+	MissingMaps []int32
 
 	Answers    []Answer // one per fact, in order
 	Run        Run      // afterwards
@@ -73,6 +75,7 @@ type Decision struct {
 	Begun      []int32   // steps whose child runs begin, in the order of the facts
 	Given      []int32   // steps that have got the output of their child runs, in the order of the facts
 	Stopped    []int32   // steps whose child runs are asked to stop
+	Maps       []Map     // that begin with the decision, or of which it changed how far they have come, by step
 	Ended      bool      // the run reached a terminal state
 }
 

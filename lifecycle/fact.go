@@ -33,7 +33,8 @@ type TaskReported struct {
 	// might have helped, but those allowed are used up.
 	Exhausted bool
 
-	Child string // Yielded: the id of the child run, for the event
+	Child string // Yielded by a step with a child run: the id of that, for the event
+	Map   *Map   // Yielded by a map: how it begins, with Window, Allowed, Items, Left and Next
 }
 
 // Deaths counts the pods that have died, as far as that says something about the
@@ -62,7 +63,7 @@ const (
 	Errored              // it returned an error, panicked or timed out
 	Lost                 // its pod is gone, or no pod executes it: one loss
 	Released             // its pod stops and hands it back, uncharged
-	Yielded              // it waits for a child run, which begins with this report
+	Yielded              // it waits for a child run or for its elements, which begin with this report
 )
 
 // ClassBadRow is the class of an attempt that failed because the database

@@ -21,7 +21,7 @@ var taskTable = [...]transition{
 	{Pending, Queued, "parents ended, it may run"},
 	{Pending, Sleeping, "parents ended, it is a sleep"},
 	{Pending, Waiting, "parents ended, it waits for a signal"},
-	{Pending, Completed, "parents ended, its signal is there"},
+	{Pending, Completed, "parents ended, its signal is there; or an earlier run has completed the element"},
 	{Pending, Failed, "its condition panicked, or it sleeps until no instant"},
 	{Pending, Skipped, "a parent or a condition skips it"},
 	{Pending, Canceled, "a parent, the policy or a cancel stops it"},
@@ -34,7 +34,7 @@ var taskTable = [...]transition{
 	{Running, Backoff, "failed, may try again"},
 	{Running, Completed, "succeeded"},
 	{Running, Failed, "failed for good, or was lost too often"},
-	{Running, Waiting, "its child run begins"},
+	{Running, Waiting, "its child run begins, or its elements"},
 	{Running, Canceled, "ended badly while its run stops"},
 
 	{Backoff, Queued, "its delay is over"},
@@ -44,8 +44,8 @@ var taskTable = [...]transition{
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 
 	{Waiting, Completed, "its signal came, or its child run completed"},
-	{Waiting, Queued, "the same, and conditions look at the output"},
-	{Waiting, Failed, "no signal came in time, or its child run failed"},
+	{Waiting, Queued, "the same, and conditions look at the output; or its elements have ended"},
+	{Waiting, Failed, "no signal came in time, or its child run or too many elements failed"},
 	{Waiting, Skipped, "no signal came in time, and it may be left out; or its child run has no output"},
 	{Waiting, Canceled, "the policy or a cancel stops it"},
 }

@@ -16,6 +16,7 @@ const (
 	FlagInputSkip                   // a condition on the input says no
 	FlagInputFail                   // a condition on the input panicked
 	FlagSuspect                     // lost with its pods, and executed apart: nothing that a parent meant
+	FlagSpread                      // a map whose elements have ended, or will: it gathers what they gave
 )
 
 // Has reports whether all of the given flags are set.

@@ -41,7 +41,7 @@ func OfChild(keys workflow.RunID) bool { return keys[6]>>4 == 8 }
 // CheckChild returns as ErrBadRow why a store refuses what a transition of a run of a graph says
 // about a child run. known reports whether a definition is registered.
 func (t *Transition) CheckChild(graph *workflow.Graph, known func(workflow.Hash) bool) error {
-	if t.Report != lifecycle.Yielded {
+	if t.Report != lifecycle.Yielded || t.Map != nil {
 		return nil
 	}
 	step := int(t.Task.Step)

@@ -45,6 +45,8 @@ func (t *Transition) DynamicTasks(graph *workflow.Graph) ([]lifecycle.Task, erro
 			why = fmt.Sprintf("the workflow has no step %.40q", d.Declared)
 		case graph.Nodes[step].Kind == workflow.Wait:
 			why = fmt.Sprintf("step %q waits for a signal", d.Declared)
+		case graph.Nodes[step].Kind == workflow.Map:
+			why = fmt.Sprintf("step %q is a map", d.Declared)
 		case graph.Nodes[step].Pending > 0:
 			why = fmt.Sprintf("step %q has parents", d.Declared)
 		case d.Name == "" || len(d.Name) > workflow.NameMax || !utf8.ValidString(d.Name) || strings.ContainsRune(d.Name, 0):

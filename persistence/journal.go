@@ -20,6 +20,7 @@ type Transition struct {
 	Output   []byte        // Succeeded
 	Edges    []EdgeResult  // Succeeded
 	Child    *Child        // Yielded: the run that begins, for which the task waits
+	Map      *Map          // Yielded by a map: its elements
 	Make     []DynamicTask // Succeeded: tasks that the run has to execute from now on, too
 	Class    string        // Errored: to sort failures by
 	Error    string        // Errored

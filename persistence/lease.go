@@ -11,12 +11,14 @@ import (
 // of each other's rows. It grows by one when a version stores something that pods of the
 // version before it cannot carry out; the older pods leave that to the newer ones. The row
 // of a pod that is older than the number has 0. Pods of version 2 know dynamic tasks, pods of
-// version 3 know signals, those of version 4 child runs.
-const Protocol int16 = 4
+// version 3 know signals, those of version 4 child runs, those of version 5 maps.
+const Protocol int16 = 5
 
 // ProtocolOf returns the lowest protocol of pods that know the workflow of a graph.
 func ProtocolOf(graph *workflow.Graph) int16 {
 	switch {
+	case graph.HasMaps():
+		return 5
 	case graph.HasChildren():
 		return 4
 	case len(graph.Signals()) > 0:

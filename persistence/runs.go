@@ -49,6 +49,7 @@ type TaskRow struct {
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Child      workflow.RunID // the child run that it has begun; zero: none
+	Map        MapRow         // of a map: how far it has come; zero: it has begun no elements
 	Parked     bool           // queued, but no living pod registers its handler
 }
 
@@ -67,8 +68,8 @@ type Runs interface {
 	// Run returns a run of a tenant ("": any) or ErrRunNotFound. WithoutOutputs
 	// leaves Output nil; HasOutput is set all the same.
 	Run(ctx context.Context, tenant string, run workflow.RunID, without ...Without) (RunRow, error)
-	// Tasks returns the tasks of a run by step; none before it was expanded.
-	// WithoutOutputs leaves their Output nil.
+	// Tasks returns the tasks of a run by step, without the elements of maps; none before
+	// it was expanded. WithoutOutputs leaves their Output nil.
 	Tasks(ctx context.Context, tenant string, run workflow.RunID, without ...Without) ([]TaskRow, error)
 	// EndedRuns returns those of some runs, at most EndedMax, that do not go on: they
 	// have ended, or do not exist.
@@ -77,6 +78,9 @@ type Runs interface {
 	// step -1 is the input of the run. Each step is named once. It returns
 	// ErrRunNotFound if the run does not exist, or has no such step.
 	Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error)
+	// Elements returns a page of the elements of a map of a tenant ("": any), or
+	// ErrRunNotFound.
+	Elements(ctx context.Context, tenant string, of workflow.TaskID, query ElementQuery) (ElementPage, error)
 }
 
 // Payload returns the output of one task, or the input for step -1.

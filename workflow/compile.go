@@ -104,6 +104,8 @@ func newNode(s *Step) Node {
 		if s.Child.Abandons {
 			node.Traits |= TraitAbandons
 		}
+	case Map:
+		node.Traits |= TraitMap
 	case Func:
 	}
 	return node

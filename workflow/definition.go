@@ -40,6 +40,7 @@ const (
 	SleepUntil          // a durable timer whose instant a parent's output gives
 	Wait                // for a signal of the run, whose payload is its output
 	ChildRun            // another run, whose output is its output
+	Map                 // a function for each element of a list that its only parent gives
 )
 
 // Step is one node of a definition.

@@ -63,6 +63,7 @@ const (
 	TraitJudged                             // of a wait or a child run: conditions, or the instant of a sleep, look at its output
 	TraitChild                              // begins another run and waits for it
 	TraitAbandons                           // that run continues when the step is canceled
+	TraitMap                                // executes a function for each element of a list: of the step and of its elements
 )
 
 // Has reports whether all of the given traits are set.
@@ -76,7 +77,7 @@ func (t Traits) Unattended() bool {
 
 // traitsKnown are all traits of this version.
 const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure |
-	TraitWaits | TraitSkipsLate | TraitJudged | TraitChild | TraitAbandons
+	TraitWaits | TraitSkipsLate | TraitJudged | TraitChild | TraitAbandons | TraitMap
 
 // Known reports whether this version knows all that a stored graph consists of: its policy and
 // the kinds and traits of its steps and edges. Runs of another graph are left to a later
@@ -90,7 +91,7 @@ func (g *Graph) Known() bool {
 }
 
 func (n *Node) known() bool {
-	known := n.Kind >= Func && n.Kind <= ChildRun && n.Traits&^traitsKnown == 0
+	known := n.Kind >= Func && n.Kind <= Map && n.Traits&^traitsKnown == 0
 	for _, c := range n.Children {
 		known = known && c.Kind >= Plain && c.Kind <= Settled
 	}
@@ -116,6 +117,11 @@ func (g *Graph) Signals() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// HasMaps reports whether steps execute a function for each element of a list.
+func (g *Graph) HasMaps() bool {
+	return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Kind == Map })
 }
 
 // HasChildren reports whether steps begin other runs.

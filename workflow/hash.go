@@ -129,12 +129,12 @@ func (d *Definition) fingerprint(g *Graph) {
 			hanging[s.WakeFrom] = append(hanging[s.WakeFrom], hang{child: s.Name})
 		}
 	}
-	waits := d.waits()
+	form := d.form()
 	for i := range d.Steps {
-		g.Nodes[i].Fingerprint = d.fingerprintOf(waits, &d.Steps[i], hanging[i])
+		g.Nodes[i].Fingerprint = d.fingerprintOf(form, &d.Steps[i], hanging[i])
 	}
 	if d.OnFailure != nil {
-		g.OnFailure.Fingerprint = d.fingerprintOf(waits, d.OnFailure, nil)
+		g.OnFailure.Fingerprint = d.fingerprintOf(form, d.OnFailure, nil)
 	}
 }
 
@@ -159,21 +159,27 @@ func (c *canon) childOf(s *Step) {
 	}
 }
 
-// waits reports whether a step waits for a signal or for another run. Pods that do not know such
-// steps must not execute others of the workflow either: they could not record that these have
-// ended.
-func (d *Definition) waits() bool {
-	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind == Wait || s.Kind == ChildRun })
+// form returns the form of the fingerprints of a definition: 3 if it has maps, 2 if steps wait for
+// signals or for other runs, else 1. Pods that do not know such steps must not execute others of
+// the workflow either: they could not record that these have ended.
+func (d *Definition) form() int {
+	form := 1
+	for i := range d.Steps {
+		switch d.Steps[i].Kind { //nolint:exhaustive // the others are of form 1
+		case Map:
+			return 3
+		case Wait, ChildRun:
+			form = 2
+		}
+	}
+	return form
 }
 
-// fingerprintOf names the signals and the child runs, too, where there are any: codecs may be told
-// what the output of a parent was.
-func (d *Definition) fingerprintOf(waits bool, s *Step, hanging []hang) Hash {
-	form := "troupe step 1"
-	if waits {
-		form = "troupe step 2"
-	}
-	c := newCanon(form)
+// fingerprintOf names the signals and the child runs, too, where there may be any: codecs may be
+// told what the output of a parent was.
+func (d *Definition) fingerprintOf(form int, s *Step, hanging []hang) Hash {
+	waits := form > 1
+	c := newCanon(fmt.Sprintf("troupe step %d", form))
 	c.number(int64(s.Kind))
 	c.text(d.InputType)
 	c.text(s.Type)

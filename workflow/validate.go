@@ -99,8 +99,10 @@ func (r *report) step(d *Definition, i int) {
 		r.wait(s)
 	case ChildRun:
 		r.child(s)
+	case Map:
+		r.mapped(s)
 	default:
-		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil, Wait or ChildRun")
+		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil, Wait, ChildRun or Map")
 	}
 	if s.Kind == Sleep || s.Kind == SleepUntil {
 		r.sleeps(s)
@@ -141,6 +143,16 @@ func (r *report) child(s *Step) {
 		r.check(s.Name, "input", fmt.Sprintf("a child run has one input: the step has %d parents", len(s.Parents)), "make the input in a step of its own")
 	}
 	r.noAttempts(s, "a child run")
+}
+
+// mapped judges a step that executes a function for each element of a list.
+func (r *report) mapped(s *Step) {
+	if len(s.Parents) != 1 {
+		r.check(s.Name, "items", fmt.Sprintf("a map has one list of items: the step has %d parents", len(s.Parents)), "make the list in a step of its own")
+	}
+	if s.Options.InTx {
+		r.check(s.Name, "in_tx", "the elements of a map have no transactions", "remove the option")
+	}
 }
 
 // noAttempts judges the options of a step that is not a function.

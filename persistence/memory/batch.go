@@ -30,8 +30,7 @@ type enqueued struct {
 
 // decide applies facts to a run and writes all that they change.
 func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
-	rows := lifecycle.Rows{Tasks: r.tasks, Complete: true, Inbox: b.s.untaken(r.id()), InboxKnown: true}
-	d := lifecycle.Decide(r.core, rows, facts, b.now)
+	d := lifecycle.Decide(r.core, b.s.rows(r), facts, b.now)
 	r.core = d.Run
 	b.s.touch(r)
 	for _, t := range d.Tasks {
@@ -43,6 +42,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 			made.finishedAt = b.now
 		}
 	}
+	r.keepMaps(d.Maps)
 	b.stamp(r, d.Arrived, d.Taken)
 	b.give(r, d.Given)
 	b.note(r, d.Events)
@@ -87,7 +87,7 @@ func (b *batch) note(r *run, events []lifecycle.Event) {
 	r.events = append(r.events, events...)
 	for _, e := range events {
 		failed := e.Kind == lifecycle.EventFailed || e.Kind == lifecycle.EventTimedOut
-		if failed && r.failure == nil && !lifecycle.Handled(r.task(e.Step).Children) {
+		if failed && r.failure == nil && !r.task(e.Step).Handled() {
 			r.failure = &failure{r.node(e.Step).Name, e.Class, e.Text}
 		}
 		if e.Kind == lifecycle.EventRunStarted {

@@ -114,13 +114,16 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 	if t.Dynamic != nil {
 		g.Declared = r.definition.node(t.Dynamic.Declared).Name
 	}
+	if t.IsElement() {
+		g.Item = bytes.Clone(r.items[t.Dynamic.Owner][lifecycle.ElementOf(t.Dynamic.Name)])
+	}
 	g.Input, g.InputSize = bytes.Clone(r.trigger.Input), len(r.trigger.Input)
 	for _, parent := range node.Parents {
 		g.Parents = append(g.Parents, r.outcome(parent))
 	}
 	if t.Traits.Has(workflow.TraitOnFailure) {
 		for i := range r.tasks {
-			if r.tasks[i].State == lifecycle.Failed {
+			if r.tasks[i].State == lifecycle.Failed && !r.tasks[i].IsElement() {
 				g.Failed = append(g.Failed, r.outcome(r.tasks[i].Step))
 			}
 		}

@@ -200,8 +200,9 @@ func (s *Store) RequeueDeadLetter(
 		return persistence.RequeueAnswer{Result: persistence.InputUnjudged}, nil
 	}
 	kept := map[int32][]byte{}
+	var again []int32
 	if old != nil {
-		t.Edges, kept = old.goOn(&order)
+		t.Edges, kept, again = old.goOn(&order)
 	}
 	examined := s.examine(t, draft{}, &Tx{})
 	if examined.Result == persistence.Triggered {
@@ -218,6 +219,7 @@ func (s *Store) RequeueDeadLetter(
 	if old != nil && !order.Fresh {
 		s.runs[t.Run].keyRun = old.firstRun()
 		s.continueInbox(old, s.runs[t.Run], kept)
+		s.runs[t.Run].takeElements(old, again, b.now)
 	}
 	return persistence.RequeueAnswer{
 		Result: persistence.RequeueStored, Run: t.Run, Kept: len(kept), Letters: b.requeued(order.Letter.Run, t.Run),
@@ -231,7 +233,7 @@ func (s *Store) repeated(order *persistence.RequeueOrder, old *run) persistence.
 		Result: persistence.RequeueStored, Run: order.Run, Wake: persistence.Wake{Submitted: true},
 	}
 	if old != nil {
-		_, kept := old.goOn(order)
+		_, kept, _ := old.goOn(order)
 		answer.Kept = len(kept)
 	}
 	for id, l := range s.letters {
@@ -267,20 +269,20 @@ func (l *letter) trigger(order *persistence.RequeueOrder, old *run) persistence.
 }
 
 // goOn returns what conditions on the input say of the run that continues this
-// one, and the outputs that it takes over.
-func (r *run) goOn(order *persistence.RequeueOrder) (edges []persistence.EdgeResult, outputs map[int32][]byte) {
+// one, the outputs that it takes over, and the maps of which it takes over elements.
+func (r *run) goOn(order *persistence.RequeueOrder) (edges []persistence.EdgeResult, outputs map[int32][]byte, again []int32) {
 	outputs = map[int32][]byte{}
 	var kept []int32
 	if !order.Fresh {
-		kept = lifecycle.Resume(r.definition.graph, r.tasks, order.Letter.Step)
+		kept, again = lifecycle.Resume(r.definition.graph, r.tasks, order.Letter.Step)
 	}
 	for _, step := range kept {
 		outputs[step] = bytes.Clone(r.detail(step).output)
 	}
 	if order.Judged {
-		return order.Edges, outputs
+		return order.Edges, outputs, again
 	}
-	return persistence.EdgesOnInput(r.definition.graph, r.tasks, kept), outputs
+	return persistence.EdgesOnInput(r.definition.graph, r.tasks, kept), outputs, again
 }
 
 // firstRun returns the run whose idempotency keys this one has.

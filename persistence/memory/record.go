@@ -180,6 +180,9 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 		if d.Answers[j] == lifecycle.Moved && t.Report == lifecycle.Yielded && slices.Contains(d.Begun, t.Task.Step) {
 			b.beginChild(r, t.Task.Step, t.Child)
 		}
+		if d.Answers[j] == lifecycle.Moved && t.Map != nil && r.task(t.Task.Step).Flags.Has(lifecycle.FlagSpread) {
+			r.keepItems(t.Task.Step, t.Map)
+		}
 	}
 	completed := 0
 	for j, i := range part {
@@ -226,7 +229,17 @@ func (b *batch) refuseTransition(p *pod, batch []persistence.Transition, i int) 
 	if err := t.CheckChild(graph, func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
 		return err
 	}
-	if t.Report == lifecycle.Yielded && b.begins(p.id, batch, i) { // a run that stops begins none
+	if err := t.CheckMap(graph); err != nil {
+		return err
+	}
+	if t.Map != nil { // a database is sent all of them
+		for _, item := range t.Map.Items {
+			if err := b.s.refuse(item); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Report == lifecycle.Yielded && t.Child != nil && b.begins(p.id, batch, i) { // a run that stops begins none
 		if err := b.s.refuse(t.Child.Input); err != nil {
 			return err
 		}
@@ -242,8 +255,7 @@ func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
 			facts = append(facts, r.fact(pod, t, 0))
 		}
 	}
-	rows := lifecycle.Rows{Tasks: r.tasks, Complete: true, Inbox: b.s.untaken(r.id()), InboxKnown: true}
-	return slices.Contains(lifecycle.Decide(r.core, rows, facts, b.now).Begun, batch[i].Task.Step)
+	return slices.Contains(lifecycle.Decide(r.core, b.s.rows(r), facts, b.now).Begun, batch[i].Task.Step)
 }
 
 // fact is what a transition says to the run.
@@ -253,10 +265,14 @@ func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.T
 	if t.Child != nil {
 		child = t.Child.Run.String()
 	}
+	var begun *lifecycle.Map
+	if t.Map != nil && t.CheckMap(r.definition.graph) == nil {
+		begun = t.Map.Begin(r.node(t.Task.Step).Name, r.taken(t.Task.Step))
+	}
 	return lifecycle.TaskReported{
 		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges), Make: dynamic,
 		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost), Child: child,
+		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost), Child: child, Map: begun,
 	}
 }
 

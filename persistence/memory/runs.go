@@ -52,12 +52,16 @@ func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID, witho
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]persistence.TaskRow, len(r.tasks))
+	rows := make([]persistence.TaskRow, 0, len(r.tasks))
 	for i := range r.tasks {
-		rows[i] = s.taskRow(r, r.tasks[i].Step)
-		if slices.Contains(without, persistence.WithoutOutputs) {
-			rows[i].Output = nil
+		if r.tasks[i].IsElement() {
+			continue
 		}
+		row := s.taskRow(r, r.tasks[i].Step)
+		if slices.Contains(without, persistence.WithoutOutputs) {
+			row.Output = nil
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -68,7 +72,7 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
 		Pod: t.Pod, PodName: s.podNames[t.Pod], Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
 		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
-		Child: r.children[step],
+		Child: r.children[step], Map: r.mapRow(step),
 	}
 	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !t.Traits.Unattended() ||
 		t.State == lifecycle.Waiting && t.Traits.Has(workflow.TraitChild) {

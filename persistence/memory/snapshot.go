@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"github.com/troupe-dev/troupe/persistence/snapshot"
@@ -111,6 +112,9 @@ func (r *run) snapshot() snapshot.Run {
 	out := snapshot.Run{
 		ID: r.id(), Tenant: r.trigger.Tenant, Family: r.family, Graph: r.definition.graph, Expanded: r.expanded,
 		Core: r.core, Events: slices.Clone(r.events),
+	}
+	for _, step := range slices.Sorted(maps.Keys(r.maps)) {
+		out.Maps = append(out.Maps, r.maps[step])
 	}
 	for i, t := range r.tasks {
 		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress})

@@ -51,6 +51,8 @@ type run struct {
 	keptFrom     time.Time // when the time begins for which it is kept
 	family       persistence.Family
 	children     map[int32]workflow.RunID // by step that has begun them
+	maps         map[int32]lifecycle.Map  // that have begun elements, by step, without Next
+	items        map[int32][][]byte       // of these, nil: an earlier run has completed the element
 	keyRun       workflow.RunID           // whose idempotency keys its tasks have; zero: its own
 	takenOver    map[int32][]byte         // outputs of an earlier run, until it is expanded
 }
@@ -115,7 +117,7 @@ func (r *run) node(step int32) *workflow.Node {
 	node := r.definition.node(r.declared(step))
 	if t := r.task(step); t != nil && t.Dynamic != nil {
 		own := *node
-		own.Name, own.Children = t.Dynamic.Name, nil
+		own.Name, own.Children, own.Parents = t.Dynamic.Name, nil, nil
 		return &own
 	}
 	return node

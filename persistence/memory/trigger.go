@@ -271,8 +271,8 @@ func (b *batch) expand(r *run) {
 	b.s.meet(r.trigger.Tenant)
 	graph := r.definition.graph
 	r.expanded = true
-	r.tasks = make([]lifecycle.Task, len(graph.Nodes))
-	r.details = make([]detail, len(graph.Nodes))
+	r.tasks = append(make([]lifecycle.Task, len(graph.Nodes)), r.tasks...) // behind them, elements that an earlier run has completed
+	r.details = append(make([]detail, len(graph.Nodes)), r.details...)
 	for i := range graph.Nodes {
 		r.tasks[i] = lifecycle.NewTask(int32(i), &graph.Nodes[i])
 	}

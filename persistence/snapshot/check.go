@@ -20,6 +20,7 @@ import (
 //	I10  the events of each task and run are gapless and lead to its state
 //	I19  a signal that was stored is delivered or will be, and taken at most once
 //	I20  a child run exists if its parent waits or has waited for it, and its end is told once
+//	I21  no more elements of a map are open than may be, and each item has one
 //
 // and if the side tables agree with the tasks: a queued task has one place in
 // the queues, a sleeping or waiting one its timer, a running one its claim.
@@ -90,7 +91,7 @@ func (c *checker) run(r *Run) {
 		c.failf("I10: run %v has events of steps it does not have", r.ID)
 	}
 	if !r.Expanded {
-		if len(r.Tasks) > 0 {
+		if slices.ContainsFunc(r.Tasks, func(t Task) bool { return !t.isTaken() }) {
 			c.failf("I2: run %v is not expanded and has tasks", r.ID)
 		}
 		return
@@ -102,6 +103,7 @@ func (c *checker) run(r *Run) {
 		c.task(r, &r.Tasks[i], kinds[r.Tasks[i].Step])
 	}
 	c.parents(r)
+	c.maps(r)
 	c.end(r)
 }
 
@@ -128,6 +130,9 @@ func (c *checker) numbers(r *Run) bool {
 		}
 		if t.Dynamic == nil {
 			continue
+		}
+		if t.IsElement() {
+			continue // maps
 		}
 		if owner := r.Task(t.Dynamic.Owner); owner == nil || owner.Step >= t.Step || owner.State != lifecycle.Completed {
 			c.failf("I2: run %v: step %d belongs to step %d, which has not completed", r.ID, t.Step, t.Dynamic.Owner)
@@ -156,10 +161,10 @@ func (c *checker) task(r *Run, t *Task, kinds []lifecycle.EventKind) {
 	if count[lifecycle.EventWoken] > 1 {
 		c.failf("I7: run %v step %d woke %d times", r.ID, t.Step, count[lifecycle.EventWoken])
 	}
-	// A backoff that ends is queued again, and so is a step whose child run has ended if
-	// conditions look at it; whatever is left is becoming ready.
+	// A backoff that ends is queued again, and so is a map whose elements have ended, and a step
+	// whose child run has ended if conditions look at it; whatever is left is becoming ready.
 	became := count[lifecycle.EventQueued] - count[lifecycle.EventRetrying]
-	if t.Traits.Has(workflow.TraitChild|workflow.TraitJudged) && t.Flags.Has(lifecycle.FlagKept) {
+	if t.Flags.Has(lifecycle.FlagSpread) || t.Traits.Has(workflow.TraitChild|workflow.TraitJudged) && t.Flags.Has(lifecycle.FlagKept) {
 		became -= count[lifecycle.EventWaiting]
 	}
 	if became > 1 {
@@ -253,7 +258,7 @@ func (c *checker) end(r *Run) {
 	}
 	failed := false
 	for i := range r.Tasks {
-		failed = failed || r.Tasks[i].State == lifecycle.Failed && !lifecycle.Handled(r.Tasks[i].Children)
+		failed = failed || r.Tasks[i].State == lifecycle.Failed && !r.Tasks[i].Handled()
 	}
 	if r.Core.State.Terminal() && failed != (r.Core.State == lifecycle.Failed) {
 		c.failf("run %v is %v; an unhandled failure exists: %v", r.ID, r.Core.State, failed)

@@ -45,6 +45,7 @@ type Run struct {
 	Core     lifecycle.Run
 	Tasks    []Task            // by step
 	Events   []lifecycle.Event // by step, n; the run itself is step -1
+	Maps     []lifecycle.Map   // that have begun elements, by step, without Next
 }
 
 // Task is one task.

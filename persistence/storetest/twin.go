@@ -278,6 +278,13 @@ func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID, wit
 	})
 }
 
+// Elements implements persistence.Runs.
+func (t *Twin) Elements(ctx context.Context, tenant string, of workflow.TaskID, query persistence.ElementQuery) (persistence.ElementPage, error) {
+	return twice(ctx, t, "Elements", of, func(ctx context.Context, s persistence.Store) (persistence.ElementPage, error) {
+		return s.Elements(ctx, tenant, of, query)
+	})
+}
+
 // ListRuns implements persistence.RunLists.
 func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) (persistence.RunList, error) {
 	return twice1(ctx, t, "ListRuns", persistence.Store.ListRuns, filter)

@@ -150,6 +150,9 @@ func protocolOf(traits workflow.Traits) int16 {
 	if traits.Has(workflow.TraitChild) {
 		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.ChildRun})
 	}
+	if traits.Has(workflow.TraitMap) {
+		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.Map})
+	}
 	return persistence.ProtocolOf(&g)
 }
 

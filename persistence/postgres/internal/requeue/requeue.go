@@ -238,7 +238,7 @@ func (r *requeueing) choose(ctx context.Context) error {
 		return err
 	}
 	if !r.order.Fresh {
-		r.kept = lifecycle.Resume(graph, tasks, r.order.Letter.Step)
+		r.kept, _ = lifecycle.Resume(graph, tasks, r.order.Letter.Step)
 	}
 	if !r.order.Judged {
 		r.trigger.Edges = persistence.EdgesOnInput(graph, tasks, r.kept)

@@ -1,0 +1,200 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Bounds of maps.
+const (
+	MapItemsMax  = 100_000 // items of a list
+	MapWindowMax = 1000    // elements that are open at once
+)
+
+// Map is how far a step of kind [workflow.Map] has come that waits for its elements: dynamic
+// tasks, one for each item of a list. They are made as the window moves.
+type Map struct {
+	Step    int32
+	Name    string // of the step; its elements are named after it
+	Window  int32  // so many elements are open at once
+	Allowed int32  // so many may end without completing; more fail the map
+	Items   int32  // of the list
+	Left    int32  // items that have no element yet
+	From    int32  // the items below have one, or need none: an earlier run has completed it
+	Open    int32  // elements that have not ended
+	Failed  int32  // elements that have ended without completing
+
+	// Next are numbers of items that have no element yet, ascending: the first ones, as many as
+	// Window, or as Left if that is less.
+	Next []int32
+}
+
+// breaks reports whether the map fails as soon as no element is open.
+func (m *Map) breaks() bool { return m.Failed > m.Allowed }
+
+// ElementName returns the name of an element of a map.
+func ElementName(step string, item int32) string {
+	return step + "[" + strconv.Itoa(int(item)) + "]"
+}
+
+// ElementOf returns which item of a map an element of this name is for; -1: it is not one.
+func ElementOf(name string) int32 {
+	open := strings.LastIndexByte(name, '[')
+	if open < 0 || !strings.HasSuffix(name, "]") {
+		return -1
+	}
+	item, err := strconv.ParseUint(name[open+1:len(name)-1], 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int32(item)
+}
+
+// IsElement reports whether the task is an element of a map.
+func (t *Task) IsElement() bool { return t.Dynamic != nil && t.Traits.Has(workflow.TraitMap) }
+
+// Handled reports whether a failure of the task is handled: by all that come after it, or by the
+// map whose element it is.
+func (t *Task) Handled() bool { return t.IsElement() || Handled(t.Children) }
+
+// mapping is a map in a decision.
+type mapping struct {
+	Map
+
+	changed bool
+}
+
+func mappings(maps []Map) (list []mapping) {
+	for _, m := range maps {
+		list = append(list, mapping{Map: m})
+	}
+	return list
+}
+
+// gatherMaps collects the maps that changed.
+func (d *decider) gatherMaps() {
+	for i := range d.maps {
+		if m := &d.maps[i]; m.changed {
+			d.out.Maps = append(d.out.Maps, m.Map)
+		}
+	}
+	slices.SortFunc(d.out.Maps, func(a, b Map) int { return int(a.Step) - int(b.Step) })
+	slices.Sort(d.out.MissingMaps)
+	d.out.MissingMaps = slices.Compact(d.out.MissingMaps)
+}
+
+// spread lets the elements of a map begin.
+func (d *decider) spread(t *Task, m Map) {
+	t.Flags |= FlagSpread
+	d.move(t, Waiting, Event{Kind: EventWaiting, By: fmt.Sprintf("%d elements", m.Left)})
+	m.Step = t.Step
+	d.maps = append(d.maps, mapping{Map: m})
+	d.fill(t.Step, len(d.maps)-1)
+}
+
+// mapOf returns how far the map of a step has come, or notes that it is not known.
+func (d *decider) mapOf(step int32) (at int, known bool) {
+	at = slices.IndexFunc(d.maps, func(m mapping) bool { return m.Step == step })
+	if at < 0 {
+		d.out.MissingMaps = append(d.out.MissingMaps, step)
+	}
+	return at, at >= 0
+}
+
+// fill makes elements until as many are open as may be, and ends the wait of the map after the
+// last one. They begin as new runs do: a wide map does not stand before what continues.
+func (d *decider) fill(step int32, at int) {
+	m := &d.maps[at]
+	m.changed = true
+	lane := d.lane
+	d.lane = LaneNew
+	for m.Open < m.Window && m.Left > 0 && !m.breaks() {
+		if len(m.Next) == 0 {
+			d.out.MissingMaps = append(d.out.MissingMaps, step)
+			break
+		}
+		item := m.Next[0]
+		m.Next, m.From = m.Next[1:], item+1
+		m.Left--
+		m.Open++
+		owner, _ := d.at(step)
+		d.run.Dynamic++
+		d.enqueue(d.create(Task{
+			Step: d.run.Steps + d.run.Dynamic, State: Pending, Traits: d.tasks[owner].Traits, StartTimeout: d.tasks[owner].StartTimeout,
+			Dynamic: &Dynamic{Declared: step, Owner: step, Name: ElementName(m.Name, item)},
+		}), Event{Kind: EventQueued})
+	}
+	d.lane = lane
+	if m.Open > 0 || len(d.out.MissingMaps) > 0 {
+		return
+	}
+	owner, _ := d.at(step)
+	t := &d.tasks[owner]
+	if !m.breaks() {
+		d.lane = LaneContinuing
+		d.enqueue(t, Event{Kind: EventQueued})
+		d.lane = lane
+		return
+	}
+	t.Attempt++
+	d.fail(t, Event{Kind: EventFailed, Attempt: t.Attempt, Class: t.Class, Text: t.Error}, NonRetryable)
+}
+
+// elementEnded tells a map that an element of it has ended.
+func (d *decider) elementEnded(element *Task) {
+	owner := d.child(element.Dynamic.Owner)
+	if owner == nil || owner.State != Waiting {
+		return
+	}
+	at, known := d.mapOf(owner.Step)
+	if !known {
+		return
+	}
+	m := &d.maps[at]
+	m.Open--
+	if element.State != Completed {
+		if m.Failed++; m.Failed == m.Allowed+1 {
+			d.breakMap(owner, m, element)
+		}
+	}
+	d.fill(owner.Step, at)
+}
+
+// breakMap makes no more elements of a map, because too many did not complete, and takes back
+// those that have not begun. The map fails when the last one has ended.
+func (d *decider) breakMap(owner *Task, m *mapping, element *Task) {
+	why := element.Error
+	if element.State != Failed {
+		why = element.State.String()
+	}
+	item := ElementOf(element.Dynamic.Name)
+	text := fmt.Sprintf("element %d of %d failed: %s", item, m.Items, why)
+	if m.Allowed > 0 {
+		text = fmt.Sprintf("%d of %d elements failed, where %d may: the last is element %d: %s", m.Failed, m.Items, m.Allowed, item, why)
+	}
+	owner.Class, owner.Error = ClassElementFailed, CleanText(text)
+	d.note(owner.Step).changed = true
+	step := owner.Step
+	d.sweep(func(t *Task) {
+		if t.IsElement() && t.Dynamic.Owner == step {
+			d.stop(t, Canceled, Event{Kind: EventCanceled, By: byElement})
+		}
+	})
+}
+
+// stopper says what ends a task that would go on: its run, which fails, or its map; "": nothing.
+func (d *decider) stopper(t *Task) string {
+	if d.run.Failing && stopsWith(t.Traits) {
+		return byFailFast
+	}
+	if t.IsElement() {
+		if owner := d.child(t.Dynamic.Owner); owner != nil && owner.State == Waiting && owner.Class == ClassElementFailed {
+			return byElement
+		}
+	}
+	return ""
+}
