@@ -55,7 +55,7 @@ type End struct {
 	At           time.Time
 	CanceledBy   string   // what asked for the cancel, such as "api"; "": nothing did
 	CancelReason string   // that was given with it
-	Failed       []Failed // steps that failed, the first unhandled one first, at most FailedMax
+	Failed       []Failed // steps that failed, no elements of maps, the first unhandled one first, at most FailedMax
 }
 
 // Failed is a step that failed for good.
@@ -95,7 +95,9 @@ type Task struct {
 	SkipLate bool      // it is skipped when Timer ends its wait; else it fails
 	Since    time.Time // waiting: since when; zero: not known
 	Sent     bool      // waiting: a signal of this name is stored, and not delivered
-	Child    ChildRun  // waiting: for this run; zero: it waits for a signal
+	Child    ChildRun  // waiting: for this run; zero: it waits for something else
+	Map      MapState  // waiting: for its elements; zero: it waits for something else
+	Element  int32     // of an element of a map: the step of that; 0: it is none, since a map has a parent
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler
@@ -110,6 +112,15 @@ type ChildRun struct {
 	Workflow string
 	State    lifecycle.State // 0: it has ended and is in history, or its rows are gone
 	Since    time.Time       // pending: when it was stored; running: when it began; else zero
+}
+
+// MapState is how far a step of kind Map has come that waits for its elements.
+type MapState struct {
+	Items   int32 // of its list
+	Left    int32 // have no element yet
+	Open    int32 // elements that have not ended
+	Running int32 // of these, that pods execute
+	Failed  int32 // elements that have ended without completing
 }
 
 // Queue is a queue that tasks wait in.

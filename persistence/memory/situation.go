@@ -54,7 +54,7 @@ func (s *Store) end(r *run) explain.End {
 	}
 	for i := range r.tasks {
 		t := &r.tasks[i]
-		if t.State != lifecycle.Failed {
+		if t.State != lifecycle.Failed || t.IsElement() { // its map tells of it
 			continue
 		}
 		f := explain.Failed{Name: r.node(t.Step).Name, At: r.detail(t.Step).finishedAt, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
@@ -84,9 +84,14 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 	case t.State != lifecycle.Waiting:
 	case t.Traits.Has(workflow.TraitChild):
 		e.Since, e.Child = r.lastEvent(step, lifecycle.EventWaiting), s.explainedChild(r.children[step], r.node(step).Child.Workflow)
+	case t.Traits.Has(workflow.TraitMap):
+		e.Since, e.Map = r.lastEvent(step, lifecycle.EventWaiting), r.explainedMap(step)
 	default:
 		e.Signal, e.SkipLate, e.Since = t.Signal, t.Traits.Has(workflow.TraitSkipsLate), r.lastEvent(step, lifecycle.EventWaiting)
 		e.Sent = slices.ContainsFunc(s.inbox[r.id()], func(n entry) bool { return n.n == 0 && n.name == t.Signal })
+	}
+	if t.IsElement() {
+		e.Element = t.Dynamic.Owner
 	}
 	if t.State == lifecycle.Queued {
 		e.Expires = s.timers.at[timerKey{r.id(), step, lifecycle.QueueTimer}]
@@ -108,6 +113,18 @@ func (s *Store) explainedChild(id workflow.RunID, of string) explain.ChildRun {
 		c.Since = child.startedAt
 	}
 	return c
+}
+
+// explainedMap is how far a map has come that waits for its elements.
+func (r *run) explainedMap(step int32) explain.MapState {
+	m := r.maps[step]
+	out := explain.MapState{Items: m.Items, Left: m.Left, Open: m.Open, Failed: m.Failed}
+	for i := range r.tasks {
+		if t := &r.tasks[i]; t.IsElement() && t.Dynamic.Owner == step && t.State == lifecycle.Running {
+			out.Running++
+		}
+	}
+	return out
 }
 
 // lastEvent returns when the last event of a kind happened to a task; zero: never.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -444,6 +445,31 @@ var mapRules = []rule{
 		require.Len(w.t, rows, 3)
 		_, err := w.store.Elements(w.ctx, tenantB, workflow.TaskID{Run: run, Step: 1}, persistence.ElementQuery{})
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	}},
+	{"maps/situation", "of a map that waits a situation tells how its elements stand, and of these that they are some", func(w *world) {
+		run, p := w.mapping(MappedOn(), 9, 3, 1)
+		grants := p.claimExactly(2, 2)
+		p.fail(grants[0])
+		found := call(w.store.Situation(w.ctx, tenantA, run)).must(w)
+		got := map[string]explain.Task{}
+		for _, t := range found.Tasks {
+			got[t.Name] = t
+		}
+		require.Len(w.t, got, 5)
+		require.Equal(w.t, explain.MapState{Items: 9, Left: 5, Open: 3, Running: 1, Failed: 1}, got["files"].Map)
+		require.False(w.t, got["files"].Since.IsZero())
+		require.Empty(w.t, got["files"].Signal)
+		require.Zero(w.t, got["files"].Element)
+		require.EqualValues(w.t, 1, got["files[1]"].Element)
+		require.Zero(w.t, got["files[2]"].Map)
+		require.True(w.t, got["files[3]"].Ready)
+		p.fail(grants[1])
+		for range 2 {
+			end := call(w.store.Situation(w.ctx, tenantA, run)).must(w).End
+			require.Len(w.t, end.Failed, 1, "its elements are not told")
+			require.Equal(w.t, []any{"files", lifecycle.ClassElementFailed}, []any{end.Failed[0].Name, end.Failed[0].Class})
+			w.archive(0)
+		}
 	}},
 	{"maps/older_pods", "a run with a map waits for living pods that do not know maps to leave", func(w *world) {
 		g := w.with(Mapped())
