@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
@@ -215,8 +216,8 @@ func (p *decisionTx) queueUntaken(b *pgsql.Batch, runs pgsql.UUIDs) {
 
 // decisionsMax bounds how often a decision is made again with more rows: with
 // the tasks named and their children, then with all that have not ended, then
-// with those that have and are named all the same, and with the inbox once.
-const decisionsMax = 5
+// with those that have and are named all the same, and with the inbox and maps once.
+const decisionsMax = 6
 
 var errUndecided = errors.New("a decision asks for rows that do not exist")
 
@@ -227,6 +228,7 @@ func (p *decisionTx) decide(ctx context.Context) error {
 		var wants []want
 		var missing []*run
 		var boxes pgsql.UUIDs
+		var mapped []workflow.TaskID
 		for _, r := range undecided {
 			if len(r.facts) == 0 {
 				continue
@@ -239,7 +241,10 @@ func (p *decisionTx) decide(ctx context.Context) error {
 			if r.decision.MissingInbox {
 				boxes = append(boxes, r.id)
 			}
-			if rows || r.decision.MissingInbox {
+			for _, step := range r.decision.MissingMaps {
+				mapped = append(mapped, workflow.TaskID{Run: r.id, Step: step})
+			}
+			if rows || r.decision.MissingInbox || len(r.decision.MissingMaps) > 0 {
 				missing = append(missing, r)
 			}
 		}
@@ -249,12 +254,20 @@ func (p *decisionTx) decide(ctx context.Context) error {
 		b := p.s.NewBatch()
 		p.queueTasks(b, wants)
 		p.queueUntaken(b, boxes)
+		elements.QueueLoad(b, mapped, p.keepMap)
 		if err := pgsql.Send(ctx, p.tx, b); err != nil {
 			return err
 		}
 		undecided = missing
 	}
 	return errUndecided
+}
+
+// keepMap keeps how far a map has come that was asked for.
+func (p *decisionTx) keepMap(id workflow.RunID, m lifecycle.Map) {
+	r := p.byID[id]
+	m.Name = r.definition.Node(m.Step).Name
+	r.maps = append(slices.DeleteFunc(r.maps, func(of lifecycle.Map) bool { return of.Step == m.Step }), m)
 }
 
 func sortRuns(ids []workflow.RunID) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
@@ -86,11 +87,24 @@ func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 	if err := p.queueFamily(b); err != nil {
 		return err
 	}
+	p.queueMaps(b)
 	p.queueEvents(b)
 	p.queueDead(b)
 	p.queueTimers(b)
 	p.queueReady(b)
 	return sessions.SendLast(ctx, p.tx, b.Ahead())
+}
+
+// queueMaps adds how far maps have come.
+func (p *decisionTx) queueMaps(b *pgsql.Batch) {
+	var writes elements.Writes
+	for _, r := range p.runs {
+		for i := range r.decision.Maps {
+			m := &r.decision.Maps[i]
+			writes.Move(r.id, m, r.spreads[m.Step])
+		}
+	}
+	writes.Queue(b)
 }
 
 // queueFamily adds what was decided about child runs and parents.

@@ -51,9 +51,9 @@ func (p *decisionTx) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 // input say about them.
 func (p *decisionTx) prepare(r *run, edges []persistence.EdgeResult) {
 	tasks := r.definition.Tasks()
-	events, signals := r.core.Events, r.core.Signals // of what was delivered to it already
+	events, signals, dynamic := r.core.Events, r.core.Signals, r.core.Dynamic // of what it has already
 	r.core = r.definition.NewRun(edges)
-	r.core.Events, r.core.Signals = max(r.core.Events, events), signals
+	r.core.Events, r.core.Signals, r.core.Dynamic = max(r.core.Events, events), signals, dynamic
 	r.core.Depth, r.core.Slow = r.family.Depth, r.core.Slow || r.family.Depth > 0
 	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
 	for i := range tasks {

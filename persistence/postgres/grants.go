@@ -92,7 +92,7 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 			return nil, err
 		}
 	}
-	dynamic, err := g.dynamic(ctx, on, definitions)
+	dynamic, items, err := g.dynamic(ctx, on, definitions)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		own := dynamic[grant.Task.Run]
 		switch at, there := own[grant.Task.Step]; {
 		case there:
-			grant.Declared, grant.Step = d.Node(at.Declared).Name, at.Name
+			grant.Declared, grant.Step, grant.Item = d.Node(at.Declared).Name, at.Name, items[grant.Task]
 		case d.IsDynamic(grant.Task.Step): // it is in history by now
 			grants = grants[:len(grants)-1]
 			continue
@@ -131,10 +131,11 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 }
 
 // dynamic reads what claims do not say of the dynamic tasks that were granted, or that failed
-// and are told to a failure handler, by run and step. Most claims have none.
+// and are told to a failure handler, by run and step, and the items of elements of maps. Most
+// claims have none.
 func (g *grantRows) dynamic(
 	ctx context.Context, on pgsql.Querier, definitions []*registry.Definition,
-) (map[workflow.RunID]pgsql.DynamicTasks, error) {
+) (map[workflow.RunID]pgsql.DynamicTasks, map[workflow.TaskID][]byte, error) {
 	var runs pgsql.UUIDs
 	var steps []int32
 	for i, d := range definitions {
@@ -152,23 +153,27 @@ func (g *grantRows) dynamic(
 		}
 	}
 	if len(runs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	text, args := g.s.Bind("load_dynamic", pgsql.Named{"runs": runs, "steps": steps})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found := map[workflow.RunID]pgsql.DynamicTasks{}
+	found, items := map[workflow.RunID]pgsql.DynamicTasks{}, map[workflow.TaskID][]byte{}
 	var run workflow.RunID
 	var step int32
 	var task lifecycle.Dynamic
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &step, &task.Declared, &task.Name}, func() error {
+	var item []byte
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &step, &task.Declared, &task.Name, &item}, func() error {
+		if item != nil {
+			items[workflow.TaskID{Run: run, Step: step}] = item
+		}
 		if found[run] == nil {
 			found[run] = pgsql.DynamicTasks{}
 		}
 		found[run][step] = task
 		return nil
 	})
-	return found, err
+	return found, items, err
 }

@@ -256,6 +256,11 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 		child.Input, child.Edges, child.TraceContext = []byte{}, nil, ""
 		t.Child = &child
 	}
+	if t.Map != nil {
+		bare := *t.Map
+		bare.Items = make([][]byte, len(t.Map.Items))
+		t.Map = &bare
+	}
 	bare := trial()
 	*t = whole
 	return pgerr.Blamed(cause, bare, trial)

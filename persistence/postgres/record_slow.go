@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -87,7 +88,11 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decid
 	if err := d.load(ctx, r.wants(indexes)); err != nil {
 		return d, err
 	}
-	reported := r.facts(d, indexes)
+	taken, err := r.taken(ctx, d, indexes)
+	if err != nil {
+		return d, err
+	}
+	reported := r.facts(d, indexes, taken)
 	if err := d.decisionTx.decide(ctx); err != nil {
 		return d, err
 	}
@@ -123,7 +128,7 @@ func (r *recording) wants(indexes []int) []want {
 
 // facts turns transitions into facts of their runs, in order, and returns
 // which transition each fact is. Runs that are not there are answered at once.
-func (r *recording) facts(d decided, indexes []int) map[*run][]int {
+func (r *recording) facts(d decided, indexes []int, taken elements.Taken) map[*run][]int {
 	reported := map[*run][]int{}
 	for _, i := range indexes {
 		t := &r.record.Transitions[i]
@@ -139,6 +144,14 @@ func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 		if refused == nil {
 			refused = t.CheckChild(run.definition.Graph, func(hash workflow.Hash) bool { return r.begins[hash] != nil })
 		}
+		if refused == nil {
+			refused = t.CheckMap(run.definition.Graph)
+		}
+		var begins *lifecycle.Map
+		if t.Map != nil && refused == nil {
+			begins = t.Map.Begin(run.definition.Node(t.Task.Step).Name, taken[t.Task])
+			run.spread(t.Task.Step, &elements.Begun{Map: t.Map, Taken: taken[t.Task]})
+		}
 		if refused != nil && run.holds(t, r.record.Pod) {
 			r.fail(i, refused)
 		}
@@ -149,11 +162,31 @@ func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 		run.facts = append(run.facts, lifecycle.TaskReported{
 			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges), Make: dynamic,
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost), Child: child,
+			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost), Child: child, Map: begins,
 		})
 		reported[run] = append(reported[run], i)
 	}
 	return reported
+}
+
+// spread notes how a map begins, if the decision says that it does.
+func (r *run) spread(step int32, begins *elements.Begun) {
+	if r.spreads == nil {
+		r.spreads = map[int32]*elements.Begun{}
+	}
+	r.spreads[step] = begins
+}
+
+// taken finds the items of maps that begin whose elements an earlier run has completed.
+func (r *recording) taken(ctx context.Context, d decided, indexes []int) (elements.Taken, error) {
+	var maps []workflow.TaskID
+	for _, i := range indexes {
+		t := &r.record.Transitions[i]
+		if run := d.byID[t.Task.Run]; t.Map != nil && run != nil && run.core.Dynamic > 0 {
+			maps = append(maps, t.Task)
+		}
+	}
+	return elements.LoadTaken(ctx, r.s.DB, d.tx, maps)
 }
 
 // holds reports whether a transition is of the attempt that a pod has.

@@ -65,7 +65,7 @@ func (r *run) firstFailure() int32 {
 		if e.Kind != lifecycle.EventFailed && e.Kind != lifecycle.EventTimedOut {
 			continue
 		}
-		if int(e.Step) >= len(r.definition.Graph.Nodes) || !lifecycle.Handled(r.definition.Graph.Nodes[e.Step].Children) {
+		if t := r.decided(e.Step); !t.Handled() {
 			return e.Step
 		}
 	}

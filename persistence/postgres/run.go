@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
@@ -31,8 +32,10 @@ type run struct {
 	plain      bool // begun without a decision
 	tenant     string
 	family     persistence.Family
-	begins     map[int32]begun // child runs, by the step that reports of this pass are of
-	touched    map[int32]bool  // tasks that differ from their stored rows whatever is decided
+	begins     map[int32]begun           // child runs, by the step that reports of this pass are of
+	maps       []lifecycle.Map           // how far they have come, those that were asked for
+	spreads    map[int32]*elements.Begun // maps that begin, by the step that reports of this pass are of
+	touched    map[int32]bool            // tasks that differ from their stored rows whatever is decided
 
 	heard    []lifecycle.Fact // of its family, until they are among the facts
 	facts    []lifecycle.Fact
@@ -62,7 +65,7 @@ type task struct {
 
 // rows are what lifecycle.Decide gets to see, by step.
 func (r *run) rows() lifecycle.Rows {
-	rows := lifecycle.Rows{Complete: r.complete, Tasks: make([]lifecycle.Task, 0, len(r.tasks)), InboxKnown: r.inboxKnown}
+	rows := lifecycle.Rows{Complete: r.complete, Tasks: make([]lifecycle.Task, 0, len(r.tasks)), InboxKnown: r.inboxKnown, Maps: r.maps}
 	for _, t := range r.tasks {
 		one := t.Task
 		if one.Traits.Has(workflow.TraitWaits) {
@@ -79,6 +82,11 @@ func (r *run) rows() lifecycle.Rows {
 
 // decided returns a task as the decision leaves it.
 func (r *run) decided(step int32) lifecycle.Task {
+	if made := r.decision.Created; len(made) > 0 { // they are numbered in turn, but for a failure handler
+		if i := int(step - made[0].Step); i >= 0 && i < len(made) && made[i].Step == step {
+			return made[i]
+		}
+	}
 	for _, list := range [][]lifecycle.Task{r.decision.Tasks, r.decision.Created} {
 		if i := slices.IndexFunc(list, func(t lifecycle.Task) bool { return t.Step == step }); i >= 0 {
 			return list[i]

@@ -140,7 +140,7 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 		child                   pgtype.UUID
 	)
 	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &t.OutputSize, &class, &text,
-		&wakes, &started, &finised, &t.Parked, &child)
+		&wakes, &started, &finised, &t.Parked, &child, &t.Map.Items, &t.Map.Left, &t.Map.Open, &t.Map.Failed)
 	t.State, t.Child = lifecycle.State(state), child.Bytes
 	if of := workflow.Traits(traits); t.State == lifecycle.Running || t.State == lifecycle.Completed && !of.Unattended() ||
 		t.State == lifecycle.Waiting && of.Has(workflow.TraitChild) {

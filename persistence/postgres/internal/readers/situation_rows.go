@@ -36,7 +36,7 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 	targets := []any{
 		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
 		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked, &t.Signal, &t.SkipLate, &since, &t.Sent,
-		&child, &childOf, &childState, &childSince,
+		&child, &childOf, &childState, &childSince, &t.Map.Items, &t.Map.Left, &t.Map.Open, &t.Map.Failed, &t.Element,
 	}
 	err = r.each("explain_tasks", pgsql.Named{"run": [16]byte(out.Run)}, targets, func() {
 		t.State, t.Children, t.Queue = lifecycle.State(state), pgsql.UnpackChildren(children), queue.name
@@ -57,6 +57,13 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 			handlers = append(handlers, t.Handler)
 		}
 	})
+	for i := range out.Tasks { // elements come behind their map
+		if t := &out.Tasks[i]; t.Element > 0 && t.State == lifecycle.Running {
+			if at := slices.IndexFunc(out.Tasks, func(m explain.Task) bool { return m.Step == t.Element }); at >= 0 {
+				out.Tasks[at].Map.Running++
+			}
+		}
+	}
 	slices.SortFunc(queues, func(a, b queueNumber) int { return cmp.Compare(a.name, b.name) })
 	slices.Sort(handlers)
 	return queues, handlers, err

@@ -76,6 +76,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 	}
 	r.tasks(byID)
 	r.events(byID)
+	r.maps(byID)
 	for _, run := range byID {
 		t.Runs = append(t.Runs, *run)
 	}
@@ -136,6 +137,23 @@ func (r *reader) events(byID map[workflow.RunID]*snapshot.Run) {
 	for _, e := range list {
 		byID[e.id].Events = append(byID[e.id].Events, e.event)
 	}
+}
+
+// maps reads how far maps have come.
+func (r *reader) maps(byID map[workflow.RunID]*snapshot.Run) {
+	var id workflow.RunID
+	var m lifecycle.Map
+	r.each(`select run_id, step, at_once, allowed, items, items_left, next_item, open, failed from {schema}.maps
+		union all
+		select h.id, h.maps[n.i][1], h.maps[n.i][2], h.maps[n.i][3], h.maps[n.i][4], h.maps[n.i][5], h.maps[n.i][6], h.maps[n.i][7], h.maps[n.i][8]
+		from {schema}.run_history h, generate_subscripts(h.maps, 1) as n (i)
+		order by 1, 2`,
+		[]any{(*[16]byte)(&id), &m.Step, &m.Window, &m.Allowed, &m.Items, &m.Left, &m.From, &m.Open, &m.Failed}, func() error {
+			run := byID[id]
+			m.Name = run.Graph.Nodes[m.Step].Name
+			run.Maps = append(run.Maps, m)
+			return nil
+		})
 }
 
 // prefixed is a row whose first column goes elsewhere.

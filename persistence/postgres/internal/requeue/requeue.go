@@ -29,6 +29,7 @@ type requeueing struct {
 	keyRun  workflow.RunID  // whose idempotency keys the new run has; zero: its own
 	trigger persistence.Trigger
 	kept    []int32 // steps that the new run takes over
+	maps    []int32 // of which it takes over the elements that have completed
 }
 
 // letterRow is what a requeue needs to know of a letter.
@@ -238,7 +239,7 @@ func (r *requeueing) choose(ctx context.Context) error {
 		return err
 	}
 	if !r.order.Fresh {
-		r.kept, _ = lifecycle.Resume(graph, tasks, r.order.Letter.Step)
+		r.kept, r.maps = lifecycle.Resume(graph, tasks, r.order.Letter.Step)
 	}
 	if !r.order.Judged {
 		r.trigger.Edges = persistence.EdgesOnInput(graph, tasks, r.kept)
@@ -279,6 +280,11 @@ func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
 	if len(r.kept) > 0 {
 		b.Add("keep_outputs", pgsql.Named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept, "outputs": true})
 		b.Add("keep_steps", pgsql.Named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(pgsql.Wrote(1))
+	}
+	if len(r.maps) > 0 {
+		b.Add("keep_elements", pgsql.Named{
+			"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.maps, "now": pgsql.Instant(now),
+		}).QueryRow(pgsql.Wrote(1))
 	}
 	if !r.keyRun.IsZero() {
 		b.Add("keep_signals", pgsql.Named{

@@ -1,4 +1,4 @@
--- read_dead_tasks: how the tasks of an ended run stand, by step.
+-- read_dead_tasks: how the tasks of an ended run stand, by step, without elements of maps.
 -- Caller: RequeueDeadLetter. Index: tasks_pkey, or that of a span of run_history.
 {live_or_old},
 {tasks_of_run}

@@ -21,7 +21,9 @@ select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attem
 	t.state = 2 and exists (select from {schema}.parked_tasks k where k.run_id = t.run_id and k.step = t.step),
 	case when t.state = 6 then coalesce(s.signal, '') else '' end, t.state = 6 and t.traits & 64 <> 0, case when t.state = 6 then n.since end,
 	t.state = 6 and coalesce(s.signal in (select k.name from sent k), false),
-	c.id, case when c.id is not null then s.child end, c.state, case c.state when 1 then c.created_at when 3 then c.started_at end
+	c.id, case when c.id is not null then s.child end, c.state, case c.state when 1 then c.created_at when 3 then c.started_at end,
+	coalesce(m.items, 0), coalesce(m.items_left, 0), coalesce(m.open, 0), coalesce(m.failed, 0),
+	case when t.traits & 1024 > 0 and t.declared is not null then t.owner else 0 end
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
 	join lateral (
@@ -42,5 +44,9 @@ from {schema}.workflow_runs r
 		from (values (1)) one left join {schema}.workflow_runs k on k.id = t.child
 		where t.state = 6 and t.child is not null offset 0
 	) c on true
+	left join lateral (
+		select k.items, k.items_left, k.open, k.failed from {schema}.maps k
+		where t.state = 6 and t.traits & 1024 > 0 and k.run_id = r.id and k.step = t.step offset 0
+	) m on true
 where r.id = @run
 order by t.step

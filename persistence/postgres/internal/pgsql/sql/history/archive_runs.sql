@@ -57,7 +57,7 @@ moved as (
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
 		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
 		event_wakes, event_bys, event_classes, event_texts, dynamic_count, signals, dynamic_names,
-		failed_class, failed_error, declared, owners, names, child_runs, parent_run, parent_step, depth, abandoned)
+		failed_class, failed_error, declared, owners, names, child_runs, parent_run, parent_step, depth, abandoned, maps)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
 		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
@@ -65,7 +65,7 @@ moved as (
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
 		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
 		r.dynamic_count, r.signals, f.names, f.class, f.error, y.declared, y.owners, y.names,
-		s.child_runs, r.parent_run, r.parent_step, r.depth, r.abandoned
+		s.child_runs, r.parent_run, r.parent_step, r.depth, r.abandoned, g.maps
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -106,6 +106,11 @@ moved as (
 			where r.dynamic_count > 0 and coalesce(s.slice, 0) = 0 and k.run_id = r.id and k.declared is not null
 			having count(*) > 0
 		) f on true
+		left join lateral (
+			select array_agg(array[k.step, k.at_once, k.allowed, k.items, k.items_left, k.next_item, k.open, k.failed] order by k.step) as maps
+			from {schema}.maps k
+			where r.dynamic_count > 0 and coalesce(s.slice, 0) = 0 and k.run_id = r.id
+		) g on true
 		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
 	returning slice, cardinality(states) as tasks
 ),
@@ -150,6 +155,20 @@ progress as (
 	delete from {schema}.task_progress p
 	using (select k.* from r, lateral (select p.ctid as tid, p.run_id from {schema}.task_progress p where p.run_id = r.id offset 0) k) k
 	where p.ctid = k.tid and p.run_id is not distinct from k.run_id
+),
+maps as (
+	delete from {schema}.maps m
+	using (
+		select k.* from r, lateral (select m.ctid as tid, m.run_id from {schema}.maps m where r.dynamic_count > 0 and m.run_id = r.id offset 0) k
+	) k
+	where m.ctid = k.tid and m.run_id is not distinct from k.run_id
+),
+items as (
+	delete from {schema}.map_items i
+	using (
+		select k.* from r, lateral (select i.ctid as tid, i.run_id from {schema}.map_items i where r.dynamic_count > 0 and i.run_id = r.id offset 0) k
+	) k
+	where i.ctid = k.tid and i.run_id is not distinct from k.run_id
 ),
 timers as (
 	delete from {schema}.durable_timers t

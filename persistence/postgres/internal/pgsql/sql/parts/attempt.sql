@@ -17,6 +17,7 @@
 				) s
 				union all
 				select k.step, 0 from {schema}.tasks k where g.traits & 16 > 0 and k.run_id = g.run_id and k.state = 11
+					and (k.traits & 1024 = 0 or k.declared is null) -- of an element its map tells
 			) n,
 				lateral (select * from {schema}.tasks k where k.run_id = g.run_id and k.step = n.step offset 0) o
 			order by n.nth, o.step

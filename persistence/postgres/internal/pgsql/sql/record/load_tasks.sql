@@ -1,4 +1,5 @@
--- load_tasks: the named tasks and their children.
+-- load_tasks: the named tasks and their children; of an element of a map (trait 1024), which has
+-- none, that map.
 -- Caller: the slow path, under the locks of their runs. Locks tasks by
 -- (run, step); may wait for a claim, which waits for nothing and is short
 -- unless it goes around what is locked.
@@ -11,7 +12,10 @@ wanted as (
 	union
 	select n.run_id, c >> 3
 	from named n,
-		lateral (select k.children from {schema}.tasks k where k.run_id = n.run_id and k.step = n.step offset 0) t,
+		lateral (
+			select case when k.traits & 1024 > 0 and k.owner is not null then array[k.owner << 3] else k.children end as children
+			from {schema}.tasks k where k.run_id = n.run_id and k.step = n.step offset 0
+		) t,
 		unnest(t.children) as c
 	order by 1, 2
 )

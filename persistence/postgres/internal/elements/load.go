@@ -1,0 +1,65 @@
+package elements
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// columns returns steps as arguments.
+func columns(of []workflow.TaskID) pgsql.Named {
+	runs, steps := make(pgsql.UUIDs, len(of)), make([]int32, len(of))
+	for i, step := range of {
+		runs[i], steps[i] = step.Run, step.Step
+	}
+	return pgsql.Named{"runs": runs, "steps": steps}
+}
+
+// QueueLoad adds the statement that loads how far maps have come, without their names. found is
+// called with each.
+func QueueLoad(b *pgsql.Batch, of []workflow.TaskID, found func(workflow.RunID, lifecycle.Map)) {
+	if len(of) == 0 {
+		return
+	}
+	b.Add("load_maps", columns(of)).Query(func(rows pgx.Rows) error {
+		var run workflow.RunID
+		var m lifecycle.Map
+		targets := []any{(*[16]byte)(&run), &m.Step, &m.Window, &m.Allowed, &m.Items, &m.Left, &m.From, &m.Open, &m.Failed, &m.Next}
+		_, err := pgx.ForEachRow(rows, targets, func() error {
+			found(run, m)
+			m.Next = nil
+			return nil
+		})
+		return err
+	})
+}
+
+// Taken are the items of maps whose elements an earlier run has completed.
+type Taken map[workflow.TaskID]map[int32]bool
+
+// LoadTaken reads which these are of some maps.
+func LoadTaken(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflow.TaskID) (Taken, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	text, args := db.Bind("load_taken", columns(of))
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	taken := Taken{}
+	var task workflow.TaskID
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&task.Run), &task.Step, &name}, func() error {
+		if taken[task] == nil {
+			taken[task] = map[int32]bool{}
+		}
+		taken[task][lifecycle.ElementOf(name)] = true
+		return nil
+	})
+	return taken, err
+}
