@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
@@ -92,7 +92,7 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 			return nil, err
 		}
 	}
-	dynamic, items, err := g.dynamic(ctx, on, definitions)
+	dynamic, err := g.dynamic(ctx, on, definitions)
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +105,10 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		grants = append(grants, g.list[i])
 		grant := &grants[len(grants)-1]
 		grant.Claim, grant.Workflow = g.claim, d.Graph.Name
-		own := dynamic[grant.Task.Run]
+		own := dynamic.Tasks[grant.Task.Run]
 		switch at, there := own[grant.Task.Step]; {
 		case there:
-			grant.Declared, grant.Step, grant.Item = d.Node(at.Declared).Name, at.Name, items[grant.Task]
+			grant.Declared, grant.Step, grant.Item = d.Node(at.Declared).Name, at.Name, dynamic.Items[grant.Task]
 		case d.IsDynamic(grant.Task.Step): // it is in history by now
 			grants = grants[:len(grants)-1]
 			continue
@@ -131,49 +131,22 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 }
 
 // dynamic reads what claims do not say of the dynamic tasks that were granted, or that failed
-// and are told to a failure handler, by run and step, and the items of elements of maps. Most
-// claims have none.
-func (g *grantRows) dynamic(
-	ctx context.Context, on pgsql.Querier, definitions []*registry.Definition,
-) (map[workflow.RunID]pgsql.DynamicTasks, map[workflow.TaskID][]byte, error) {
-	var runs pgsql.UUIDs
-	var steps []int32
+// and are told to a failure handler. Most claims have none.
+func (g *grantRows) dynamic(ctx context.Context, on pgsql.Querier, definitions []*registry.Definition) (elements.Dynamic, error) {
+	var tasks []workflow.TaskID
 	for i, d := range definitions {
 		if d == nil {
 			continue
 		}
 		task := g.list[i].Task
 		if d.IsDynamic(task.Step) {
-			runs, steps = append(runs, task.Run), append(steps, task.Step)
+			tasks = append(tasks, task)
 		}
 		for _, step := range g.rest[i].outcomes.Steps {
 			if d.IsDynamic(step) {
-				runs, steps = append(runs, task.Run), append(steps, step)
+				tasks = append(tasks, workflow.TaskID{Run: task.Run, Step: step})
 			}
 		}
 	}
-	if len(runs) == 0 {
-		return nil, nil, nil
-	}
-	text, args := g.s.Bind("load_dynamic", pgsql.Named{"runs": runs, "steps": steps})
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, nil, err
-	}
-	found, items := map[workflow.RunID]pgsql.DynamicTasks{}, map[workflow.TaskID][]byte{}
-	var run workflow.RunID
-	var step int32
-	var task lifecycle.Dynamic
-	var item []byte
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &step, &task.Declared, &task.Name, &item}, func() error {
-		if item != nil {
-			items[workflow.TaskID{Run: run, Step: step}] = item
-		}
-		if found[run] == nil {
-			found[run] = pgsql.DynamicTasks{}
-		}
-		found[run][step] = task
-		return nil
-	})
-	return found, items, err
+	return elements.LoadDynamic(ctx, g.s.DB, on, tasks)
 }

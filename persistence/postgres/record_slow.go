@@ -96,7 +96,7 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decid
 	if err := d.decisionTx.decide(ctx); err != nil {
 		return d, err
 	}
-	progress := progressRows{}
+	progress := pgsql.ProgressColumns{}
 	for run, list := range reported {
 		for i, at := range list {
 			d.answers[at] = run.decision.Answers[i]
@@ -106,7 +106,7 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decid
 		}
 	}
 	b := r.s.NewBatch()
-	progress.queue(b, r.record.Pod)
+	progress.Queue(b, r.record.Pod)
 	return d, d.conclude(ctx, b)
 }
 
@@ -196,10 +196,10 @@ func (r *run) holds(t *persistence.Transition, pod int64) bool {
 }
 
 // keep hands on what decisions do not need of a transition that moved.
-func (r *recording) keep(run *run, i int, progress *progressRows) {
+func (r *recording) keep(run *run, i int, progress *pgsql.ProgressColumns) {
 	t := &r.record.Transitions[i]
 	if t.Progress != nil {
-		progress.add(t.Task, t.Epoch, t.Progress) // written before the task moves
+		progress.Add(t.Task, t.Epoch, t.Progress) // written before the task moves
 	}
 	if t.Report == lifecycle.Succeeded {
 		run.tasks[t.Task.Step].output = t.Output
@@ -209,27 +209,5 @@ func (r *recording) keep(run *run, i int, progress *progressRows) {
 			run.begins = map[int32]begun{}
 		}
 		run.begins[t.Task.Step] = begun{t.Child, r.begins[t.Child.Definition]}
-	}
-}
-
-// progressRows are rows of save_progress, by column.
-type progressRows struct {
-	runs     pgsql.UUIDs
-	steps    []int32
-	epochs   []int64
-	progress [][]byte
-}
-
-// add keeps progress of a task that stands at epoch.
-func (c *progressRows) add(task workflow.TaskID, epoch int64, progress []byte) {
-	c.runs, c.steps = append(c.runs, task.Run), append(c.steps, task.Step)
-	c.epochs, c.progress = append(c.epochs, epoch), append(c.progress, progress)
-}
-
-func (c *progressRows) queue(b *pgsql.Batch, pod int64) {
-	if len(c.runs) > 0 {
-		b.Add("save_progress", pgsql.Named{
-			"runs": c.runs, "steps": c.steps, "epochs": c.epochs, "progress": c.progress, "pod": pod,
-		})
 	}
 }

@@ -78,12 +78,13 @@ func (p *decisionTx) queueTaskRows(b *pgsql.Batch) {
 	for _, e := range p.enqueued {
 		ready[workflow.TaskID{Run: e.run.id, Step: e.step}] = true
 	}
-	rows := taskRows{}
+	rows := pgsql.TaskColumns{}
 	var parkedRuns pgsql.UUIDs
 	var parkedSteps []int32
 	for _, r := range p.runs {
 		changed := r.changed()
-		for _, t := range changed {
+		for i := range changed {
+			t := &changed[i]
 			before := r.tasks[t.Step]
 			marks := int16(0)
 			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
@@ -98,12 +99,10 @@ func (p *decisionTx) queueTaskRows(b *pgsql.Batch) {
 			if before.State == lifecycle.Queued && t.State != lifecycle.Queued {
 				parkedRuns, parkedSteps = append(parkedRuns, r.id), append(parkedSteps, t.Step)
 			}
-			rows.add(r.id, t, marks, before.output)
+			rows.Add(r.id, t, marks, before.output)
 		}
 	}
-	if len(rows.runs) > 0 {
-		b.Add("update_tasks", rows.named(p.now))
-	}
+	rows.Queue(b, p.now)
 	if len(parkedRuns) > 0 {
 		b.Add("delete_parked", pgsql.Named{"runs": parkedRuns, "steps": parkedSteps})
 	}
@@ -125,44 +124,22 @@ func (r *run) changed() []lifecycle.Task {
 
 // queueCreated adds the tasks that decisions made. ready are those that got a place.
 func (p *decisionTx) queueCreated(b *pgsql.Batch, ready map[workflow.TaskID]bool) {
-	var (
-		ids                              pgsql.UUIDs
-		steps, handlers, declared, owner []int32
-		queues, states, traits, flags    []int16
-		marks                            []int16
-		epochs, sleeps, startTimeouts    []int64
-		classes, errors, names           []string
-	)
+	var rows pgsql.MadeColumns
 	for _, r := range p.runs {
 		for i := range r.decision.Created {
 			t := &r.decision.Created[i]
-			step, by, name := t.Step, int32(-1), ""
-			if t.Dynamic != nil {
-				step, by, name = t.Dynamic.Declared, t.Dynamic.Owner, t.Dynamic.Name
-			}
-			mark := int16(0)
+			mark, step := int16(0), t.Step
 			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
 				mark |= markQueued
 			}
 			if t.State.Terminal() {
 				mark |= markEnded
 			}
-			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.Handlers[step])
-			queues, states = append(queues, r.definition.QueueOf(step, r.queue)), append(states, int16(t.State))
-			traits, flags, marks = append(traits, int16(t.Traits)), append(flags, int16(t.Flags)), append(marks, mark)
-			epochs, sleeps, startTimeouts = append(epochs, t.Epoch), append(sleeps, int64(t.Sleep)), append(startTimeouts, int64(t.StartTimeout))
-			classes, errors, names = append(classes, t.Class), append(errors, t.Error), append(names, name)
-			if t.Dynamic == nil {
-				step = -1
+			if t.Dynamic != nil {
+				step = t.Dynamic.Declared
 			}
-			declared, owner = append(declared, step), append(owner, by)
+			rows.Add(r.id, t, mark, r.definition.Handlers[step], r.definition.QueueOf(step, r.queue))
 		}
 	}
-	if len(ids) > 0 {
-		b.Add("insert_tasks", pgsql.Named{
-			"runs": ids, "steps": steps, "handlers": handlers, "queues": queues, "states": states, "traits": traits, "flags": flags,
-			"epochs": epochs, "sleeps": sleeps, "start_timeouts": startTimeouts, "marks": marks, "classes": classes, "errors": errors,
-			"declared": declared, "owners": owner, "names": names, "now": pgsql.Instant(p.now),
-		})
-	}
+	rows.Queue(b, p.now)
 }

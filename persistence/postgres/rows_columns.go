@@ -2,41 +2,12 @@ package postgres
 
 import (
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/workflow"
 )
-
-// taskRows are rows of update_tasks, by column.
-type taskRows struct {
-	runs                           pgsql.UUIDs
-	steps, pending, attempts, lost []int32
-	states, flags, marks           []int16
-	epochs, pods                   []int64
-	wakes                          pgsql.Instants
-	classes, errors                []string
-	outputs                        [][]byte
-}
-
-func (c *taskRows) add(id workflow.RunID, t lifecycle.Task, marks int16, output []byte) {
-	c.runs, c.steps, c.pending = append(c.runs, id), append(c.steps, t.Step), append(c.pending, t.Pending)
-	c.attempts, c.lost = append(c.attempts, t.Attempt), append(c.lost, t.Lost)
-	c.states, c.flags, c.marks = append(c.states, int16(t.State)), append(c.flags, int16(t.Flags)), append(c.marks, marks)
-	c.epochs, c.pods, c.wakes = append(c.epochs, t.Epoch), append(c.pods, t.Pod), append(c.wakes, t.WakeAt)
-	c.classes, c.errors, c.outputs = append(c.classes, t.Class), append(c.errors, t.Error), append(c.outputs, output)
-}
-
-func (c *taskRows) named(now time.Time) pgsql.Named {
-	return pgsql.Named{
-		"runs": c.runs, "steps": c.steps, "states": c.states, "flags": c.flags, "pending": c.pending, "epochs": c.epochs,
-		"attempts": c.attempts, "lost": c.lost, "pods": c.pods, "wakes": c.wakes, "classes": c.classes, "errors": c.errors,
-		"marks": c.marks, "outputs": c.outputs, "now": pgsql.Instant(now),
-	}
-}
 
 // queueEvents adds the events of everything that was decided.
 func (p *decisionTx) queueEvents(b *pgsql.Batch) {

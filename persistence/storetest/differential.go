@@ -118,7 +118,7 @@ type differ struct {
 	limit          int  // of running tasks of a tenant; 0: none
 	few            bool // of three tenants only two fit
 	calm           bool // one tenant, whose runs mostly succeed: the fast path of a store
-	kin            bool // most runs begin child runs, and get further than elsewhere
+	kin            bool // most runs begin child runs or elements, and get further than elsewhere
 	tally          Tally
 	count          int
 	log            []func() string // of the last operations
@@ -276,6 +276,8 @@ func happenings() []string {
 		"child run begun", "child run taken back", "child run refused", "child run begun before", "child run canceled with its step",
 		"step completed with its child run", "output of a child run to be judged", "step skipped with its child run",
 		"step failed with its child run", "child run of a step was canceled", "child run of a step is gone", "parent woken by the leader",
+		"elements begun", "elements taken back", "elements refused", "element read", "more elements to read", "element canceled",
+		"map gathered", "map failed with its elements", "element taken over",
 		"child run listed", "dead letter of a parent requeued", "dead letter of a child run requeued",
 		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
 		"task completed", "condition on a completion", "dynamic tasks made", "dynamic task claimed", "dynamic task read", "attempt failed", "retry", "timeout", "loss", "release",

@@ -11,13 +11,13 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// families are the workflows whose steps begin child runs.
+// families are the workflows whose steps begin child runs, or elements.
 func families() []*workflow.Graph {
-	return []*workflow.Graph{
+	return append(mapGraphs(),
 		Parent(), Judging(), Careless(), Many(3), parentOf("grand", Parent(), workflow.ChildSpec{}),
 		parentOf("distant", Parent(), workflow.ChildSpec{Abandons: true}),
 		parentOf("hollow", Empty(), workflow.ChildSpec{}, workflow.Condition{Kind: workflow.SkipIf, Ref: 1}), Empty(),
-	}
+	)
 }
 
 // raise lets child runs get further. Now and then a parent has to hear of one in another way than from

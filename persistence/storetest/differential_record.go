@@ -16,7 +16,7 @@ import (
 type sent struct {
 	pod int64 // ordinal
 	persistence.Transition
-	spoiled bool // its child run is refused
+	spoiled bool // its child run is refused, or its elements are
 }
 
 func (r sent) bad() bool { return r.spoiled || string(r.Output) == BadPayload }
@@ -94,6 +94,12 @@ func (w *differ) report(h held) sent {
 	}
 	if begins(h) {
 		w.yield(&r, h)
+		return r
+	}
+	if spreading(h) {
+		w.spread(&r, h)
+	}
+	if r.Report != lifecycle.Succeeded {
 		return r
 	}
 	for _, c := range h.task.Children {
@@ -176,7 +182,7 @@ func (w *differ) apart(batch []sent) []sent {
 // slow reports whether what is reported of a run may need a decision.
 func (w *differ) slow(run workflow.RunID) bool {
 	at := slices.IndexFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == run })
-	return at >= 0 && w.state.Runs[at].Core.Slow
+	return at >= 0 && (w.state.Runs[at].Core.Slow || w.state.Runs[at].Graph.HasMaps())
 }
 
 func (w *differ) newRecord() persistence.Record {
@@ -227,8 +233,8 @@ func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorde
 func transitions(batch []sent) string {
 	text := ""
 	for _, r := range batch {
-		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v child %+v retry %v in %v timeout %q",
-			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Child, r.Retry, r.RetryIn, r.TimedOut)
+		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v child %+v map %+v retry %v in %v timeout %q",
+			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Child, r.Map, r.Retry, r.RetryIn, r.TimedOut)
 	}
 	return text
 }
@@ -237,20 +243,25 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 	switch answer.Result {
 	case lifecycle.AlreadyYours:
 		w.saw("transition already recorded")
-		if r.Report == lifecycle.Yielded {
+		if r.Child != nil {
 			w.saw("child run begun before")
 		}
 	case lifecycle.Stale:
 		w.saw("transition stale")
 	case lifecycle.BadRow:
 		w.saw("bad row")
-		if r.spoiled {
+		if r.Child != nil && r.spoiled {
 			w.saw("child run refused")
+		}
+		if r.Map != nil && r.spoiled {
+			w.saw("elements refused")
 		}
 	case lifecycle.Illegal, lifecycle.Busy:
 		w.diverge("unexpected answer %d", answer.Result)
 	case lifecycle.Moved:
 		switch {
+		case r.Map != nil:
+			w.sawSpread(r)
 		case r.Report == lifecycle.Yielded:
 			w.sawYield(r)
 		case r.Report == lifecycle.Lost:
@@ -281,7 +292,7 @@ func (w *differ) recordInTx() {
 		return
 	}
 	h := anyOf(w, list)
-	if begins(h) {
+	if begins(h) || spreading(h) {
 		return // no function is called
 	}
 	r := w.report(h)

@@ -91,8 +91,12 @@ func (s *side) setNow(now *time.Time, err error) {
 	*now = flat(*now)
 }
 
-// errorText is the text of an error. A text of the database's own is not compared.
+// errorText is the text of an error. A text of the database's own is not compared, nor what is
+// behind a colon where an element failed with one.
 func errorText(class, text string) string {
+	if class == lifecycle.ClassElementFailed {
+		text, _, _ = strings.Cut(text, ":")
+	}
 	if class == persistence.ClassBadRow {
 		return ""
 	}

@@ -63,3 +63,36 @@ func LoadTaken(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflo
 	})
 	return taken, err
 }
+
+// Dynamic are dynamic tasks as those who execute them see them.
+type Dynamic struct {
+	Tasks map[workflow.RunID]pgsql.DynamicTasks
+	Items map[workflow.TaskID][]byte // of elements of maps
+}
+
+// LoadDynamic reads what some tasks are that are dynamic.
+func LoadDynamic(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflow.TaskID) (Dynamic, error) {
+	if len(of) == 0 {
+		return Dynamic{}, nil
+	}
+	text, args := db.Bind("load_dynamic", columns(of))
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return Dynamic{}, err
+	}
+	found := Dynamic{map[workflow.RunID]pgsql.DynamicTasks{}, map[workflow.TaskID][]byte{}}
+	var id workflow.TaskID
+	var task lifecycle.Dynamic
+	var item []byte
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id.Run), &id.Step, &task.Declared, &task.Name, &item}, func() error {
+		if found.Tasks[id.Run] == nil {
+			found.Tasks[id.Run] = pgsql.DynamicTasks{}
+		}
+		found.Tasks[id.Run][id.Step] = task
+		if item != nil {
+			found.Items[id] = item
+		}
+		return nil
+	})
+	return found, err
+}
