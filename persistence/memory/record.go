@@ -232,22 +232,31 @@ func (b *batch) refuseTransition(p *pod, batch []persistence.Transition, i int) 
 	if err := t.CheckMap(graph); err != nil {
 		return err
 	}
-	if t.Map != nil { // a database is sent all of them
-		for _, item := range t.Map.Items {
-			if err := b.s.refuse(item); err != nil {
+	if t.Report == lifecycle.Yielded && b.begins(p.id, batch, i) { // a run that stops begins none
+		for _, payload := range r.payloads(&t) {
+			if err := b.s.refuse(payload); err != nil {
 				return err
 			}
-		}
-	}
-	if t.Report == lifecycle.Yielded && t.Child != nil && b.begins(p.id, batch, i) { // a run that stops begins none
-		if err := b.s.refuse(t.Child.Input); err != nil {
-			return err
 		}
 	}
 	return b.s.refuse(t.Progress)
 }
 
-// begins reports whether a child run begins with a transition of a batch.
+// payloads returns what a database stores of a child run or of elements that begin.
+func (r *run) payloads(t *persistence.Transition) (list [][]byte) {
+	if t.Child != nil {
+		return [][]byte{t.Child.Input}
+	}
+	taken := r.taken(t.Task.Step)
+	for i, item := range t.Map.Items {
+		if !taken[int32(i)] {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// begins reports whether a child run or elements begin with a transition of a batch.
 func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
 	r, facts := b.s.runs[batch[i].Task.Run], []lifecycle.Fact{}
 	for _, t := range batch {
@@ -255,7 +264,8 @@ func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
 			facts = append(facts, r.fact(pod, t, 0))
 		}
 	}
-	return slices.Contains(lifecycle.Decide(r.core, b.s.rows(r), facts, b.now).Begun, batch[i].Task.Step)
+	d, step := lifecycle.Decide(r.core, b.s.rows(r), facts, b.now), batch[i].Task.Step
+	return slices.Contains(d.Begun, step) || slices.ContainsFunc(d.Maps, func(m lifecycle.Map) bool { return m.Step == step })
 }
 
 // fact is what a transition says to the run.

@@ -11,13 +11,13 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// families are the workflows whose steps begin child runs, or elements.
+// families are the workflows whose steps begin child runs.
 func families() []*workflow.Graph {
-	return append(mapGraphs(),
+	return []*workflow.Graph{
 		Parent(), Judging(), Careless(), Many(3), parentOf("grand", Parent(), workflow.ChildSpec{}),
 		parentOf("distant", Parent(), workflow.ChildSpec{Abandons: true}),
 		parentOf("hollow", Empty(), workflow.ChildSpec{}, workflow.Condition{Kind: workflow.SkipIf, Ref: 1}), Empty(),
-	)
+	}
 }
 
 // raise lets child runs get further. Now and then a parent has to hear of one in another way than from
@@ -123,7 +123,7 @@ func (w *differ) yield(r *sent, h held) {
 // sawYield counts what became of the child run that a report would let begin.
 func (w *differ) sawYield(r sent) {
 	if _, err := w.model.Store.Run(w.ctx, "", r.Child.Run); err != nil {
-		w.saw("child run taken back")
+		w.saw("child run or elements taken back")
 		return
 	}
 	w.saw("child run begun")

@@ -84,6 +84,11 @@ func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
 // deadTask returns the task of a dead letter, rather one whose run is gone.
 func (w *differ) deadTask() workflow.TaskID {
 	for _, l := range w.state.Dead {
+		if w.wide && l.Class == lifecycle.ClassElementFailed && l.RequeuedAs.IsZero() && w.chance(2) {
+			return l.Task
+		}
+	}
+	for _, l := range w.state.Dead {
 		if w.ofChild(l.Task.Run) && w.chance(2) {
 			return l.Task
 		}
@@ -142,6 +147,7 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 	case persistence.RequeueStored:
 		w.saw("dead letter requeued")
 		w.sawFamilyRequeued(order.Letter)
+		w.sawTakenOver(order.Run)
 		if answer.Kept > 0 {
 			w.saw("steps taken over")
 		}

@@ -26,6 +26,23 @@ func Mapping() *workflow.Graph {
 // mapGraphs are the workflows whose steps begin elements.
 func mapGraphs() []*workflow.Graph { return []*workflow.Graph{Mapped(), MappedOn(), Mapping()} }
 
+// widen lets elements get further, and looks at them. Now and then a run is canceled meanwhile, or
+// one that failed is continued.
+func (w *differ) widen() {
+	w.forward()
+	switch w.IntN(8) {
+	case 0, 1:
+		w.read()
+	case 2:
+		w.cancel()
+		w.compareStates()
+	case 3, 4:
+		w.requeue()
+		w.compareStates()
+	}
+	w.drain()
+}
+
 // spreading reports whether a task may begin elements.
 func spreading(h held) bool {
 	return h.task.Traits.Has(workflow.TraitMap) && !h.task.IsElement() && h.task.Flags&(lifecycle.FlagSpread|lifecycle.FlagKept) == 0
@@ -66,7 +83,7 @@ func (w *differ) spread(r *sent, h held) {
 func (w *differ) sawSpread(r sent) {
 	page, err := w.model.Store.Elements(w.ctx, "", r.Task, persistence.ElementQuery{})
 	if err != nil || page.Map.Items == 0 {
-		w.saw("elements taken back")
+		w.saw("child run or elements taken back")
 		return
 	}
 	w.saw("elements begun")
@@ -109,9 +126,14 @@ func (w *differ) elements(tenant string, r *snapshot.Run) {
 			w.saw("map gathered")
 		}
 	}
-	for i := range r.Tasks {
-		if t := &r.Tasks[i]; t.IsElement() && t.Flags.Has(lifecycle.FlagKept) {
-			w.saw("element taken over")
+}
+
+// sawTakenOver counts the elements that a run has taken over which has not begun.
+func (w *differ) sawTakenOver(run workflow.RunID) {
+	for step := range int32(3) {
+		page, err := w.model.Store.Elements(w.ctx, "", workflow.TaskID{Run: run, Step: step}, persistence.ElementQuery{})
+		if err == nil {
+			w.sawAll(len(page.Rows), "element taken over")
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (w *differ) join() {
 
 func (w *differ) joinWith(graphs []int) {
 	span, protocol := w.span(), persistence.Protocol
-	if w.chance(8) && !w.kin {
+	if w.chance(8) && !w.kin && !w.wide {
 		protocol = anyOf(w, []int16{2, 3}) // it does not know signals, or child runs
 	}
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
@@ -176,7 +176,7 @@ func (w *differ) cancelable() snapshot.Run {
 		awaitsChild,
 		func(snapshot.Run) bool { return true },
 	})
-	if w.kin && w.chance(2) {
+	if (w.kin || w.wide) && w.chance(2) {
 		wanted = anyOf(w, []func(r snapshot.Run) bool{isChild, awaitsChild})
 	}
 	var list []snapshot.Run

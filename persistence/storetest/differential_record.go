@@ -64,7 +64,7 @@ func (w *differ) report(h held) sent {
 	switch {
 	case w.calm:
 		spread = 400
-	case w.kin:
+	case w.kin, w.wide:
 		spread = 100
 	}
 	switch n := w.IntN(spread); {

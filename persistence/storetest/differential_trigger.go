@@ -24,7 +24,7 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 
 // differGraphs are the workflows of a differential test.
 func differGraphs() []*workflow.Graph {
-	return append(families(),
+	return append(append(families(), mapGraphs()...),
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
 		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(), gated(),
@@ -87,6 +87,8 @@ func (w *differ) runID() workflow.RunID {
 func (w *differ) draft() trigger {
 	list, kin := w.graphs, len(families())
 	switch {
+	case w.wide && !w.chance(8):
+		list = list[kin : kin+len(mapGraphs())]
 	case w.kin && !w.chance(4):
 		list = list[:kin]
 	case !w.kin && !w.chance(8):
