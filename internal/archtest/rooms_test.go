@@ -63,6 +63,10 @@ var rooms = map[string]room{
 	"persistence/postgres/internal/adaptive": {
 		ours: []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/registry"},
 	},
+	"persistence/postgres/internal/elements": {
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/family": {
 		ours: []string{
 			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql", "persistence/postgres/internal/readers",

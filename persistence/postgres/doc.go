@@ -27,7 +27,8 @@
 //   - pgsql holds the statements and sends them, pgerr says what an error of the server
 //     means, sessions holds the connections
 //   - registry knows definitions, queues and tenants by their numbers
-//   - inbox stores signals for runs, family what runs and their child runs are told of each other
+//   - inbox stores signals for runs, family what runs and their child runs are told of each other,
+//     elements how far maps have come
 //   - history keeps ended runs, readers answers callers, requeue stores runs anew from
 //     dead letters
 //   - steptx begins the transactions of steps on the embedder's pool

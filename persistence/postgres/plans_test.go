@@ -35,16 +35,17 @@ var hot = []string{
 	"find_keys", "read_key", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "parked_work", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
 	"find_continued", "find_addressees", "insert_signals", "find_signals", "load_undelivered", "load_untaken", "deliver_signals", "drop_undelivered",
 	"insert_children", "tell_family", "load_family", "give_outputs", "has_work_parents", "list_child_runs",
+	"load_maps", "update_maps", "load_taken", "load_dynamic", "read_elements",
 }
 
 // large are the tables that grow.
 var large = []string{
 	"workflow_runs", "tasks", "task_events", "durable_timers", "run_keys", "parked_tasks", "task_progress", "tenants", "ready_queue",
-	"intake", "inbox", "tenant_groups",
+	"intake", "inbox", "maps", "map_items", "tenant_groups",
 }
 
 // others are the indexes beside the primary keys by which those are read.
-var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals", "tasks_with_child"}
+var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals", "tasks_with_child", "tasks_dynamic"}
 
 // TestPlansDoNotDependOnStatistics plans the hot statements on empty tables
 // that were just analysed: nothing may scan a table, or an index without a
