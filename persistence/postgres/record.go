@@ -67,7 +67,7 @@ func (r *recording) all(ctx context.Context) error {
 	if err := r.knowChildren(ctx); err != nil {
 		return err
 	}
-	for _, i := range r.s.recent.EndsChild(r.record.Transitions) {
+	for _, i := range r.s.recent.NeedDecisions(r.record.Transitions) {
 		r.left[i] = true
 	}
 	for {

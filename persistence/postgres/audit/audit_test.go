@@ -99,6 +99,11 @@ func TestRunFindsEachKind(t *testing.T) {
 				update {schema}.tasks set state = 13, finished_at = now() where state = 3 returning run_id, step
 			)
 			update {schema}.workflow_runs r set parent_run = t.run_id, parent_step = t.step, depth = 1, abandoned = false from t where r.id = t.run_id`,
+		"a map that waits counts its elements": `update {schema}.tasks set state = 6, traits = traits | 1024 where state = 3`,
+		"the items to come of a map that waits are there": `with t as (
+				update {schema}.tasks set state = 6, traits = traits | 1024 where state = 3 returning run_id, step
+			)
+			insert into {schema}.maps select run_id, step, 1, 0, 1, 1, 0, 0, 0 from t`,
 		"a run counts its signals":                               `update {schema}.workflow_runs set signals = 1`,
 		"a run that is not expanded is in the intake":            `update {schema}.workflow_runs set group_id = 0 where state = 3`,
 		"a task whose parents have ended has begun":              `update {schema}.tasks set pending = 0 where state = 1`,

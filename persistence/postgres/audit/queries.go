@@ -20,7 +20,7 @@ const putBack = "if somebody removed rows, or the disk lost them, put them back"
 // queries are those of the runs that are not in history, and of counts. $1 and $2, where
 // they are, are meanings.
 func queries() []query {
-	return slices.Concat(tables(), signals(), families(), counts(), events())
+	return slices.Concat(tables(), signals(), families(), maps(), counts(), events())
 }
 
 // tables are about rows and those beside them.
@@ -141,6 +141,29 @@ func families() []query {
 				and not exists (select from {schema}.intake k where k.signal and k.run_id = r.id)`,
 			told,
 		},
+	}
+}
+
+// maps are about steps that execute a function for each item of a list.
+func maps() []query {
+	return []query{
+		{"I21", "a map that waits counts its elements", `
+			select format('task %s/%s counts %s open elements and %s that failed, and has %s and %s', t.run_id, t.step, m.open, m.failed,
+				coalesce(e.open, 0), coalesce(e.failed, 0))
+			from {schema}.tasks t
+				left join {schema}.maps m on m.run_id = t.run_id and m.step = t.step
+				left join (
+					select run_id, owner, count(*) filter (where state < 10) as open, count(*) filter (where state > 10) as failed
+					from {schema}.tasks where traits & 1024 <> 0 and declared is not null group by 1, 2
+				) e on e.run_id = t.run_id and e.owner = t.step
+			where t.traits & 1024 <> 0 and t.declared is null and t.state = 6
+				and (m.open, m.failed) is distinct from (coalesce(e.open, 0)::integer, coalesce(e.failed, 0)::integer)`, putBack},
+		{"I21", "the items to come of a map that waits are there", `
+			select format('task %s/%s has %s items to come, and counts %s', m.run_id, m.step, count(i.item), m.items_left)
+			from {schema}.maps m
+				join {schema}.tasks t on t.run_id = m.run_id and t.step = m.step and t.state = 6
+				left join {schema}.map_items i on i.run_id = m.run_id and i.step = m.step and i.item >= m.next_item
+			group by m.run_id, m.step, m.items_left having count(i.item) <> m.items_left`, putBack},
 	}
 }
 

@@ -81,18 +81,23 @@ func (c *Recent) Recorded(t *persistence.Transition) {
 	}
 }
 
-// EndsChild reports which transitions are known to be of last tasks of child runs: their success
-// needs a decision, because the parent hears of the end.
-func (c *Recent) EndsChild(transitions []persistence.Transition) (ends []int) {
+// NeedDecisions reports which transitions are known to be of last tasks of child runs, or of
+// elements of maps: their success needs a decision, because the parent, or the map, hears of the end.
+func (c *Recent) NeedDecisions(transitions []persistence.Transition) (list []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range transitions {
 		task := transitions[i].Task
-		if run := c.use(task.Run); run != nil && persistence.OfChild(run.common.KeyRun) && !run.hasChildren(task.Step) {
-			ends = append(ends, i)
+		run := c.use(task.Run)
+		if run == nil {
+			continue
+		}
+		element := run.definition.IsDynamic(task.Step) && run.definition.Graph.HasMaps() // or of a step that asked for it, at the same cost
+		if element || persistence.OfChild(run.common.KeyRun) && !run.hasChildren(task.Step) {
+			list = append(list, i)
 		}
 	}
-	return ends
+	return list
 }
 
 // Skipped remembers that a task was, once that is committed.
