@@ -233,8 +233,12 @@ func (a *attemptState) Info() TaskInfo {
 	if first := runOf(t.GetKeyRun()); !first.IsZero() {
 		idempotent = first.String() + "/" + t.GetStepName()
 	}
+	item := -1
+	if a.function.isElement(t) {
+		item = int(lifecycle.ElementOf(t.GetStepName()))
+	}
 	return TaskInfo{
-		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
+		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(), Item: item,
 		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
 		AttemptID: attempt, IdempotencyKey: idempotent,
 		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),

@@ -123,6 +123,7 @@ func startTask(g *persistence.Grant, queue string) *messages.StartTask {
 	t.Declared = g.Declared
 	t.Workflow, t.StepName, t.Tenant, t.Labels, t.TraceContext = g.Workflow, g.Step, g.Tenant, g.Labels, g.TraceContext
 	t.Input, t.LargeInput, t.InputSize = g.Input, g.LargeInput, int64(g.InputSize)
+	t.Item = g.Item
 	t.Parents, t.Failed, t.LastProgress, t.Kept = stepOutcomes(g.Parents), stepOutcomes(g.Failed), g.LastProgress, g.Kept
 	t.Canceling = g.Canceling
 	if !g.KeyRun.IsZero() {
@@ -185,7 +186,14 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 		}
 		copy(t.Child.Definition[:], c.GetDefinition())
 	}
+	if m := r.GetMap(); m != nil {
+		t.Map = &persistence.Map{Items: m.GetItems(), Window: m.GetWindow(), Allowed: m.GetAllowed()}
+	}
 	return t
+}
+
+func mapBegun(m *persistence.Map) *messages.MapBegun {
+	return &messages.MapBegun{Items: m.Items, Window: m.Window, Allowed: m.Allowed}
 }
 
 func edgeResults(edges []*messages.EdgeOutcome) (results []persistence.EdgeResult) {

@@ -46,7 +46,7 @@
 //   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor, mailbox
 //   - triggers and signals: intake*, triggerlimit
 //   - claims: claimer*, queuescan
-//   - slots and executions: runs, ledger, run*, payloads, step, wrap, attempt, inflight, outcome, failure
+//   - slots and executions: runs, ledger, run*, payloads, step, elements, wrap, attempt, inflight, outcome, failure
 //   - completions: journal*
 //   - slots that both reserve from the claimer: slotreservation, linger
 //   - the lease: pulse*

@@ -72,3 +72,10 @@ func tooLarge(what string, size, limit int) error {
 	return Terminal(WithClass(classTooLarge, fmt.Errorf(
 		"the %s has %d bytes, the limit is %d: store it elsewhere and pass a reference", what, size, limit)))
 }
+
+// resultsTooLarge is the error of a map whose results do not fit into one output.
+func resultsTooLarge(of string, size, limit int) error {
+	return Terminal(WithClass(classTooLarge, fmt.Errorf(
+		"the results of %s have %d bytes together, the limit is %d: return references to results that are stored elsewhere, "+
+			"or raise Config.PayloadLimit and requeue the run, which keeps the elements that have completed", of, size, limit)))
+}

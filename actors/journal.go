@@ -227,7 +227,7 @@ func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
 	limit := a.rt.batch("record one", a.carryover.limit.Cap(persistence.RecordBatchMax))
 	for i, r := range a.waiting {
-		size := len(r.GetOutput()) + len(r.GetChild().GetInput()) + len(r.GetProgress()) + len(r.GetError()) + 256
+		size := int(reported(r)) + len(r.GetError()) + 256
 		if len(batch) == limit || len(batch) > 0 && bytes+size > batchBytesMax {
 			return batch, append(rest, a.waiting[i:]...)
 		}

@@ -17,12 +17,16 @@ import (
 // that. A step that has ended its transaction fails. If the attempt was recorded after
 // all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
-	what, size := "output", len(m.output.Payload)
+	what, size, limit := "output", len(m.output.Payload), a.rt.config.PayloadLimit
 	if m.output.Child != nil {
 		what, size = "input of the child run", len(m.output.Child.Input)
 	}
-	if m.failed == nil && size > a.rt.config.PayloadLimit {
-		m.failed = failureOf(tooLarge(what, size, a.rt.config.PayloadLimit), nil)
+	switch {
+	case m.failed != nil || size <= limit:
+	case a.isMap():
+		m.failed = failureOf(resultsTooLarge("all elements", size, limit), nil)
+	default:
+		m.failed = failureOf(tooLarge(what, size, limit), nil)
 	}
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
@@ -32,6 +36,9 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Child != nil:
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Child: a.childRun(m.output.Child)}
+	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Map != nil:
+		a.countAttempt(outcomeSucceeded, "")
+		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Map: mapBegun(m.output.Map)}
 	case m.failed == nil && m.handBack == nil && timedOut == "":
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{

@@ -34,6 +34,7 @@ type run struct {
 	attempt      *attemptState
 	inputs       Inputs    // until the attempt begins
 	missing      []missing // of inputs
+	elements     *Elements // of a map that gathers what they gave, while they are read
 	permit       *permit   // to read what is missing; nil once the attempt has it
 	waits        bool      // it is not granted
 	held         int64     // bytes of payloads that are held until the actor ends
@@ -155,6 +156,8 @@ func (a *run) execute() {
 		call = func() *attemptEnded { return keptAttempt(attempt.ctx, f, output) }
 	case f.Options.InTx:
 		call = a.inTx(inputs)
+	case a.isMap():
+		call = a.mapAttempt(inputs)
 	}
 	if a.task.GetKept() || !f.Options.InTx {
 		a.onBegun()
@@ -168,12 +171,37 @@ func (a *run) execute() {
 // timeout limits the attempt; 0: nothing does.
 func (a *run) timeout() time.Duration {
 	switch options := &a.function.Options; {
+	case a.isMap(): // they are its elements'
 	case options.AttemptTimeout > 0:
 		return options.AttemptTimeout
 	case options.InTx:
 		return a.rt.config.InTxTimeout
 	}
 	return a.rt.config.AttemptTimeout
+}
+
+// isMap reports whether the task is a map itself.
+func (a *run) isMap() bool { return a.function.Map != nil && !a.function.isElement(a.task) }
+
+// heartbeatLimit limits the silence of the attempt; 0: nothing does.
+func (a *run) heartbeatLimit() time.Duration {
+	if a.isMap() { // it is its elements'
+		return 0
+	}
+	return a.function.Options.HeartbeatLimit
+}
+
+// mapAttempt is the call of a map before its first element, or after its last one. Config.Wrap
+// goes around its elements.
+func (a *run) mapAttempt(inputs Inputs) func() *attemptEnded {
+	attempt, f, elements := a.attempt, *a.function, a.elements
+	a.elements = nil
+	f.Wrap = nil
+	f.Call = f.Map.Split
+	if elements != nil {
+		f.Call = func(ctx context.Context, _ Inputs) (Output, error) { return f.Map.Gather(ctx, elements) }
+	}
+	return func() *attemptEnded { return plainAttempt(attempt.ctx, &f, inputs) }
 }
 
 // end ends the attempt's context. A function that does not react is reported after a
@@ -242,7 +270,7 @@ func (a *run) onBeat() {
 	if a.attempt == nil || a.returned {
 		return
 	}
-	a.armHeartbeat(a.function.Options.HeartbeatLimit)
+	a.armHeartbeat(a.heartbeatLimit())
 	if progress := a.attempt.take(); progress != nil {
 		a.rt.send(a.rt.addresses.runs, &messages.ProgressMade{Task: a.task.GetTask(), Progress: progress})
 	}
@@ -294,7 +322,7 @@ func (a *run) settle(outcome *messages.ReportOutcome) {
 		outcome.Progress = a.attempt.take()
 	}
 	a.outcome = outcome
-	a.hold(int64(len(outcome.GetOutput()) + len(outcome.GetChild().GetInput()) + len(outcome.GetProgress())))
+	a.hold(reported(outcome))
 	a.report()
 }
 

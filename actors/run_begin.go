@@ -35,7 +35,7 @@ func (a *run) onBegun() {
 	}
 	a.timed, a.began = true, a.rt.now()
 	a.armTimeout(a.timeout())
-	a.armHeartbeat(a.function.Options.HeartbeatLimit)
+	a.armHeartbeat(a.heartbeatLimit())
 }
 
 // frozenMin is how late a timer must be to show that the process was frozen: moved,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -24,6 +25,15 @@ type missing struct {
 func (a *run) load() {
 	a.inputs = inputsOf(a.task)
 	a.hold(carried(a.task))
+	if a.isMap() && !a.task.GetKept() {
+		a.readElements()
+		return
+	}
+	a.loadInputs()
+}
+
+// loadInputs reads the payloads of inputs.
+func (a *run) loadInputs() {
 	if !a.task.GetKept() { // one that is taken over reads nothing
 		a.missing = missingOf(a.task, &a.inputs)
 	}
@@ -35,6 +45,11 @@ func (a *run) load() {
 		a.execute()
 		return
 	}
+	a.reserve(size)
+}
+
+// reserve waits until the pod has memory for so many bytes, and reads.
+func (a *run) reserve(size int64) {
 	a.permit = a.rt.payloads.request(a.self, size)
 	defer a.rt.measurePayloads()
 	if a.rt.payloads.isGranted(a.permit) {
@@ -69,7 +84,7 @@ func (a *run) giveUp() {
 
 // unload gives back the memory of inputs that no function uses.
 func (a *run) unload() {
-	a.inputs, a.missing = Inputs{}, nil
+	a.inputs, a.missing, a.elements = Inputs{}, nil, nil
 	if a.permit != nil {
 		a.rt.payloads.release(a.permit)
 		a.rt.measurePayloads()
@@ -79,6 +94,10 @@ func (a *run) unload() {
 // read reads the next missing payloads: as many as one answer of the database may bring,
 // one at least.
 func (a *run) read() {
+	if a.elements != nil {
+		a.readElements()
+		return
+	}
 	var steps []int32
 	size := int64(0)
 	for _, m := range a.missing {
@@ -96,19 +115,11 @@ func (a *run) read() {
 // onLoaded continues reading, or executes the task. If a payload cannot be read the task
 // is handed back, and the next pod tries again.
 func (a *run) onLoaded(payloads [][]byte, err error) {
-	if a.attempt != nil || a.outcome != nil || a.answered || a.resting {
+	if a.over() {
 		return
 	}
 	if err != nil {
-		a.unload()
-		a.rt.storeFailed("payload", err)
-		pause := restFor
-		if persistence.Answered(err) { // a lost payload does not come back at once
-			pause = restLost
-			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
-				slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
-		}
-		a.rest(pause)
+		a.unread("payload", err)
 		return
 	}
 	for i, payload := range payloads {
@@ -119,11 +130,96 @@ func (a *run) onLoaded(payloads [][]byte, err error) {
 		}
 	}
 	a.missing = a.missing[len(payloads):]
-	if cause := context.Cause(a.ctx); len(a.missing) > 0 && (cause == nil || errors.Is(cause, ErrCanceled)) {
+	if len(a.missing) > 0 && a.goesOn() {
 		a.read()
 		return
 	}
 	a.execute()
+}
+
+// over reports whether what is read comes too late.
+func (a *run) over() bool { return a.attempt != nil || a.outcome != nil || a.answered || a.resting }
+
+// goesOn reports whether the pod still has the task.
+func (a *run) goesOn() bool {
+	cause := context.Cause(a.ctx)
+	return cause == nil || errors.Is(cause, ErrCanceled)
+}
+
+// unread hands a task back whose inputs cannot be read.
+func (a *run) unread(what string, err error) {
+	a.unload()
+	a.rt.storeFailed(what, err)
+	pause := restFor
+	if persistence.Answered(err) { // a lost payload does not come back at once
+		pause = restLost
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
+			slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
+	}
+	a.rest(pause)
+}
+
+// readElements reads the next elements of a map. The first page tells whether there are any: if
+// not, the map is about to begin them.
+func (a *run) readElements() {
+	query := persistence.ElementQuery{Outputs: true}
+	if a.elements != nil {
+		query.After = a.elements.after
+	}
+	task, tenant := a.key.task, a.task.GetTenant()
+	ask(&a.base, &call{}, "elements", storeTimeout, func(ctx context.Context) (persistence.ElementPage, error) {
+		return a.ports.runs.Elements(ctx, tenant, task, query)
+	}, a.onElements)
+}
+
+// onElements continues reading, or executes the task.
+func (a *run) onElements(page persistence.ElementPage, err error) {
+	if a.over() {
+		return
+	}
+	first := a.elements == nil
+	switch {
+	case err != nil:
+		a.unread("elements", err)
+		return
+	case page.Map.Items == 0:
+		a.loadInputs()
+		return
+	case first:
+		a.inputs = Inputs{}
+		a.elements = &Elements{ends: make([]elementEnd, page.Map.Items)}
+	}
+	a.elements.add(page.Rows)
+	a.elements.after = page.Next
+	size, limit := len(a.elements.outputs), a.rt.config.PayloadLimit
+	switch {
+	case size > limit:
+		a.refuse(resultsTooLarge(fmt.Sprintf("%d of %d elements", a.elements.ended, a.elements.Len()), size, limit))
+	case page.Next != 0 && !a.goesOn():
+		a.giveUp()
+	case page.Next != 0 && first:
+		a.reserve(int64(limit))
+	case page.Next != 0:
+		a.readElements()
+	case a.elements.ended < a.elements.Len():
+		a.rt.log.LogAttrs(context.Background(), slog.LevelError, "elements of a map are missing; it rests, and is claimed again",
+			slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()),
+			slog.Int("missing", a.elements.Len()-a.elements.ended))
+		a.unload()
+		a.rest(restLost)
+	default:
+		if first {
+			a.hold(int64(size))
+		}
+		a.execute()
+	}
+}
+
+// refuse ends the attempt without calling the function.
+func (a *run) refuse(err error) {
+	a.returned = true
+	a.unload()
+	a.settle(a.errored(failureOf(err, nil), context.Cause(a.ctx), ""))
 }
 
 // hold counts payloads that the actor holds until it ends.
@@ -145,15 +241,24 @@ func (a *run) letGo() {
 func inputsOf(task *messages.StartTask) Inputs {
 	return Inputs{
 		Input: task.GetInput(), LargeInput: task.GetLargeInput(),
-		Parents: outcomesOf(task.GetParents()), Failed: outcomesOf(task.GetFailed()),
+		Parents: outcomesOf(task.GetParents()), Failed: outcomesOf(task.GetFailed()), Item: task.GetItem(),
 	}
 }
 
 // carried is how many bytes of payloads came with a grant.
 func carried(task *messages.StartTask) int64 {
-	size := len(task.GetInput()) + len(task.GetLastProgress())
+	size := len(task.GetInput()) + len(task.GetLastProgress()) + len(task.GetItem())
 	for _, p := range task.GetParents() {
 		size += len(p.GetOutput())
+	}
+	return int64(size)
+}
+
+// reported is how many bytes of payloads a report has.
+func reported(r *messages.ReportOutcome) int64 {
+	size := len(r.GetOutput()) + len(r.GetChild().GetInput()) + len(r.GetProgress())
+	for _, item := range r.GetMap().GetItems() {
+		size += len(item)
 	}
 	return int64(size)
 }

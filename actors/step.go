@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -38,6 +39,10 @@ type StepFunction struct {
 	// payload is the signal's, and the output is the same bytes; such a step has no Call.
 	Replay func(ctx context.Context, payload []byte) (Output, error)
 
+	// Map is what a step does that executes Call for each element of a list: before the first
+	// element and after the last one. Nil: the step is no map.
+	Map *MapFunction
+
 	// Result is the result type of the embedder's function, and Finish returns the
 	// output of Call for such a value: for simulations, which replace the function. A
 	// failure handler has none.
@@ -48,6 +53,21 @@ type StepFunction struct {
 	// Labels of its measures, made once by the pod.
 	succeeded []string
 	duration  []string
+}
+
+// MapFunction is what a step does that executes its Call for each element of a list. Both
+// functions run on a goroutine of the Executor, and may panic as Call may.
+type MapFunction struct {
+	// Split decodes the list and encodes each item for itself, as Output.Map. Of an empty list
+	// it returns the output.
+	Split func(ctx context.Context, in Inputs) (Output, error)
+	// Gather returns the output, once all elements have ended.
+	Gather func(ctx context.Context, elements *Elements) (Output, error)
+}
+
+// isElement reports whether a task executes the function of a map for one element.
+func (f *StepFunction) isElement(task *messages.StartTask) bool {
+	return f.Map != nil && task.GetDeclared() != ""
 }
 
 // ErrInputsMissing is returned by a StepFunction that was given fewer inputs than its step
@@ -65,7 +85,7 @@ type Codec interface {
 type PayloadPlace struct {
 	Tenant   string
 	Workflow string
-	Step     string // whose output or progress it is; of a signal its name; "": the run's input
+	Step     string // whose item, output or progress it is, as "files[17]" of an element; of a signal its name; "": the run's input
 	Kind     PayloadKind
 }
 
@@ -78,6 +98,7 @@ const (
 	PayloadOutput   PayloadKind = "output"
 	PayloadProgress PayloadKind = "progress"
 	PayloadSignal   PayloadKind = "signal"
+	PayloadItem     PayloadKind = "item"
 )
 
 // PayloadCodec is a [Codec] that is told what it encodes and decodes.
@@ -115,6 +136,7 @@ type Inputs struct {
 	LargeInput bool                  // Input was read for this attempt alone, as are outputs of parents that are Large
 	Parents    []persistence.Outcome // in the order of the function's parameters
 	Failed     []persistence.Outcome // OnFailure only: the failed steps
+	Item       []byte                // of an element of a map
 	Once       bool                  // payloads read for this attempt alone are not needed again: Call may change and release them
 }
 
@@ -126,6 +148,9 @@ type Output struct {
 	// Child is the run that the step begins and waits for, in place of a payload: its
 	// Definition, Workflow, Input and Edges. The pod gives it an id and its keys.
 	Child *persistence.Child
+
+	// Map is the list whose elements begin, in place of a payload.
+	Map *persistence.Map
 }
 
 // TaskInfo tells a step function which task it executes.
@@ -134,6 +159,7 @@ type TaskInfo struct {
 	Workflow       string
 	Tenant         string
 	Step           string
+	Item           int    // which element of a map it is, from 0; -1: it is none
 	Attempt        int    // counted from 1
 	MaxAttempts    int    // 1: never retried
 	AttemptID      string // unique to this attempt

@@ -688,6 +688,7 @@ type StartTask struct {
 	Suspect       bool                   `protobuf:"varint,23,opt,name=suspect,proto3" json:"suspect,omitempty"`            // one at a time is executed
 	InputSize     int64                  `protobuf:"varint,24,opt,name=input_size,json=inputSize,proto3" json:"input_size,omitempty"`
 	Declared      string                 `protobuf:"bytes,25,opt,name=declared,proto3" json:"declared,omitempty"` // the step whose function a dynamic task executes; none: step_name
+	Item          []byte                 `protobuf:"bytes,26,opt,name=item,proto3" json:"item,omitempty"`         // of an element of a map
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -883,6 +884,13 @@ func (x *StartTask) GetDeclared() string {
 	return ""
 }
 
+func (x *StartTask) GetItem() []byte {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
 // StepOutcome is how another step of the run ended.
 type StepOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -999,7 +1007,8 @@ type ReportOutcome struct {
 	Progress      []byte                 `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
 	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`            // whose slot it holds; "": none
 	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // errored, not retried: the attempts allowed are used up
-	Child         *ChildRun              `protobuf:"bytes,13,opt,name=child,proto3" json:"child,omitempty"`          // yielded
+	Child         *ChildRun              `protobuf:"bytes,13,opt,name=child,proto3" json:"child,omitempty"`          // yielded by a step with a child run
+	Map           *MapBegun              `protobuf:"bytes,14,opt,name=map,proto3" json:"map,omitempty"`              // yielded by a map
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1125,6 +1134,74 @@ func (x *ReportOutcome) GetChild() *ChildRun {
 	return nil
 }
 
+func (x *ReportOutcome) GetMap() *MapBegun {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+// MapBegun is the list of a map, whose elements begin.
+type MapBegun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         [][]byte               `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	Window        int32                  `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`   // so many elements are open at once
+	Allowed       int32                  `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"` // so many may end without completing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapBegun) Reset() {
+	*x = MapBegun{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapBegun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapBegun) ProtoMessage() {}
+
+func (x *MapBegun) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapBegun.ProtoReflect.Descriptor instead.
+func (*MapBegun) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MapBegun) GetItems() [][]byte {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *MapBegun) GetWindow() int32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *MapBegun) GetAllowed() int32 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
 // ChildRun is the run that a step begins and waits for.
 type ChildRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1141,7 +1218,7 @@ type ChildRun struct {
 
 func (x *ChildRun) Reset() {
 	*x = ChildRun{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1230,7 @@ func (x *ChildRun) String() string {
 func (*ChildRun) ProtoMessage() {}
 
 func (x *ChildRun) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1243,7 @@ func (x *ChildRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
 func (*ChildRun) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChildRun) GetRun() []byte {
@@ -1231,7 +1308,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1320,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1333,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -1300,7 +1377,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1389,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1402,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1361,7 +1438,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1450,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1463,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1419,7 +1496,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1508,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1521,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1458,7 +1535,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1547,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1560,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1536,7 +1613,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xd7\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xeb\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1564,7 +1641,8 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\asuspect\x18\x17 \x01(\bR\asuspect\x12\x1d\n" +
 	"\n" +
 	"input_size\x18\x18 \x01(\x03R\tinputSize\x12\x1a\n" +
-	"\bdeclared\x18\x19 \x01(\tR\bdeclared\x1a9\n" +
+	"\bdeclared\x18\x19 \x01(\tR\bdeclared\x12\x12\n" +
+	"\x04item\x18\x1a \x01(\fR\x04item\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc2\x01\n" +
@@ -1576,7 +1654,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05class\x18\a \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xbd\x03\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\xed\x03\n" +
 	"\rReportOutcome\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.troupe.messages.v1.OutcomeKindR\x04kind\x12\x16\n" +
@@ -1591,7 +1669,12 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	" \x01(\fR\bprogress\x12\x12\n" +
 	"\x04pool\x18\v \x01(\tR\x04pool\x12\x1c\n" +
 	"\texhausted\x18\f \x01(\bR\texhausted\x122\n" +
-	"\x05child\x18\r \x01(\v2\x1c.troupe.messages.v1.ChildRunR\x05child\"\xe3\x01\n" +
+	"\x05child\x18\r \x01(\v2\x1c.troupe.messages.v1.ChildRunR\x05child\x12.\n" +
+	"\x03map\x18\x0e \x01(\v2\x1c.troupe.messages.v1.MapBegunR\x03map\"R\n" +
+	"\bMapBegun\x12\x14\n" +
+	"\x05items\x18\x01 \x03(\fR\x05items\x12\x16\n" +
+	"\x06window\x18\x02 \x01(\x05R\x06window\x12\x18\n" +
+	"\aallowed\x18\x03 \x01(\x05R\aallowed\"\xe3\x01\n" +
 	"\bChildRun\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x1e\n" +
 	"\n" +
@@ -1639,7 +1722,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -1655,13 +1738,14 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*StartTask)(nil),        // 11: troupe.messages.v1.StartTask
 	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
 	(*ReportOutcome)(nil),    // 13: troupe.messages.v1.ReportOutcome
-	(*ChildRun)(nil),         // 14: troupe.messages.v1.ChildRun
-	(*EdgeOutcome)(nil),      // 15: troupe.messages.v1.EdgeOutcome
-	(*OutcomesAnswered)(nil), // 16: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 17: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 18: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 19: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 20: troupe.messages.v1.StartTask.LabelsEntry
+	(*MapBegun)(nil),         // 14: troupe.messages.v1.MapBegun
+	(*ChildRun)(nil),         // 15: troupe.messages.v1.ChildRun
+	(*EdgeOutcome)(nil),      // 16: troupe.messages.v1.EdgeOutcome
+	(*OutcomesAnswered)(nil), // 17: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 18: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 19: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 20: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 21: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
@@ -1669,24 +1753,25 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	20, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	21, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
 	12, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
 	12, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
 	1,  // 8: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
 	0,  // 9: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
-	15, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	14, // 11: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
-	15, // 12: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	17, // 13: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	11, // 14: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 15: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
-	1,  // 16: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 17: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	16, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	15, // 11: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
+	14, // 12: troupe.messages.v1.ReportOutcome.map:type_name -> troupe.messages.v1.MapBegun
+	16, // 13: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	18, // 14: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 15: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 16: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 17: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 18: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -1700,7 +1785,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
