@@ -102,8 +102,10 @@ func (c condition) ApplyStep(s *program.Step) {
 
 func (c condition) ApplyWait(s *program.Step)  { c.ApplyStep(s) }
 func (c condition) ApplyChild(s *program.Step) { c.ApplyStep(s) }
+func (c condition) ApplyMap(s *program.Step)   { c.ApplyStep(s) }
 
 func (condition) IsEdgeOption() {}
+func (condition) IsMapOption()  {}
 
 func predicate[T any](at place, what string, holds func(T) bool) func(any) (ruling, error) {
 	if holds == nil {

@@ -14,11 +14,12 @@ import (
 type StepOption interface{ ApplyStep(step *program.Step) }
 
 // EdgeOption says when a step runs: [After], [RunIfAllSkipped], and what [If],
-// [Switch] and [SkipIf] return. Steps, sleeps, waits and child runs take it.
+// [Switch] and [SkipIf] return. Steps, sleeps, waits, child runs and maps take it.
 type EdgeOption interface {
 	StepOption
 	WaitOption
 	ChildOption
+	MapOption
 	IsEdgeOption()
 }
 
@@ -30,12 +31,24 @@ type WaitOption interface{ ApplyWait(step *program.Step) }
 // module can implement it.
 type ChildOption interface{ ApplyChild(step *program.Step) }
 
+// MapOption is an option of [Map] and of [MapSettled]: an [EdgeOption], a [FunctionOption] or
+// [MaxConcurrency]. Only packages of this module can implement it.
+type MapOption interface {
+	SettledMapOption
+	IsMapOption()
+}
+
+// SettledMapOption is an option of [MapSettled]: a [MapOption] or [ToleratedFailures]. Only
+// packages of this module can implement it.
+type SettledMapOption interface{ ApplyMap(step *program.Step) }
+
 // FunctionOption says how a step function is executed: [Retry],
 // [AttemptTimeout], [HeartbeatTimeout], [ScheduleToStartTimeout], [Queue] and
-// [InTx]. Steps and [Builder.OnFailure] take it. Of two that say the same
-// thing the last counts.
+// [InTx]. Steps and [Builder.OnFailure] take it, and for their elements [Map] and
+// [MapSettled]; these refuse InTx. Of two that say the same thing the last counts.
 type FunctionOption interface {
 	StepOption
+	MapOption
 	IsFunctionOption()
 }
 
@@ -44,7 +57,9 @@ type edgeOption func(s *program.Step)
 func (o edgeOption) ApplyStep(s *program.Step)  { o(s) }
 func (o edgeOption) ApplyWait(s *program.Step)  { o(s) }
 func (o edgeOption) ApplyChild(s *program.Step) { o(s) }
+func (o edgeOption) ApplyMap(s *program.Step)   { o(s) }
 func (edgeOption) IsEdgeOption()                {}
+func (edgeOption) IsMapOption()                 {}
 
 type waitOption func(s *program.Step)
 
@@ -53,7 +68,9 @@ func (o waitOption) ApplyWait(s *program.Step) { o(s) }
 type functionOption func(s *program.Step)
 
 func (o functionOption) ApplyStep(s *program.Step) { o(s) }
+func (o functionOption) ApplyMap(s *program.Step)  { o(s) }
 func (functionOption) IsFunctionOption()           {}
+func (functionOption) IsMapOption()                {}
 
 // After makes a step wait for others without reading their outputs. A plain
 // ref must complete; [Maybe] and [Settled] mean what they mean for parents.
@@ -101,8 +118,14 @@ func (r Retry) ApplyStep(s *program.Step) {
 	s.Options.Retry, s.Function.Retry, s.Function.RetryIf = r.policy(), true, r.If
 }
 
+// ApplyMap implements [MapOption].
+func (r Retry) ApplyMap(s *program.Step) { r.ApplyStep(s) }
+
 // IsFunctionOption implements [FunctionOption].
 func (Retry) IsFunctionOption() {}
+
+// IsMapOption implements [MapOption].
+func (Retry) IsMapOption() {}
 
 func (r Retry) policy() workflow.RetryPolicy {
 	return workflow.RetryPolicy{Attempts: r.Attempts, First: r.First, Factor: r.Factor, Cap: r.Cap, Jitter: r.Jitter, Never: slices.Clone(r.Never)}

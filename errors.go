@@ -23,22 +23,26 @@ var ErrStepNotEnded = errors.New("step has not ended")
 
 // StepError is a step that failed for good, as others get to see it.
 type StepError struct {
-	Step  string
+	Step  string // "": an element of a [MapSettled]
 	Class string // see [Class]
 	Text  string // of its last error
 }
 
 // Error implements error.
 func (e *StepError) Error() string {
-	if e.Class == "" {
-		return fmt.Sprintf("step %q failed: %s", e.Step, e.Text)
+	who := "an element"
+	if e.Step != "" {
+		who = fmt.Sprintf("step %q", e.Step)
 	}
-	return fmt.Sprintf("step %q failed (%s): %s", e.Step, e.Class, e.Text)
+	if e.Class == "" {
+		return fmt.Sprintf("%s failed: %s", who, e.Text)
+	}
+	return fmt.Sprintf("%s failed (%s): %s", who, e.Class, e.Text)
 }
 
 // Is makes the error of a step that waited for too long match [ErrWaitTimeout], and that of a step
 // whose child run did not complete [ErrChildFailed], [ErrChildCanceled], [ErrChildGone] or
-// [ErrTooDeep].
+// [ErrTooDeep], and that of a map of which too many elements failed [ErrElementFailed].
 func (e *StepError) Is(target error) bool { return target == errorOf(e.Class) }
 
 // errorOf returns the error that a class of the engine stands for; nil: none.
@@ -54,6 +58,8 @@ func errorOf(class string) error {
 		return ErrChildGone
 	case lifecycle.ClassTooDeep:
 		return ErrTooDeep
+	case lifecycle.ClassElementFailed:
+		return ErrElementFailed
 	}
 	return nil
 }
@@ -70,6 +76,11 @@ var (
 	// ErrTooDeep: 32 runs are above this one, each a child of the next, so that none was begun.
 	ErrTooDeep = errors.New("child runs are nested too deep")
 )
+
+// ErrElementFailed is the error of a [Map] of which an element failed, and of a [MapSettled] of which
+// more failed than [ToleratedFailures] allows. A [RunError], and the [StepError] of a parent held by
+// [Settled], match it; their text has the number of the element, and its error.
+var ErrElementFailed = errors.New("an element of a map failed")
 
 // ErrWaitTimeout is the error of a wait of which no signal came before the deadline of [FailAfter]. A [RunError], and the
 // [StepError] of a parent held by [Settled], match it. It is a context.DeadlineExceeded, which
@@ -110,7 +121,7 @@ func Terminal(err error) error { return actors.Terminal(err) }
 // stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
 // condition, panic, timed_out, wait_timeout, child_failed, child_canceled, child_gone, too_deep,
-// canceled, lost, conflict, transaction, wrap and bad_row. It returns nil for nil.
+// element_failed, canceled, lost, conflict, transaction, wrap and bad_row. It returns nil for nil.
 func Class(class string, err error) error { return actors.WithClass(class, err) }
 
 // Classes of errors that come from between two step functions.

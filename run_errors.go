@@ -74,8 +74,8 @@ func (e *RunError) Error() string {
 func (e *RunError) Unwrap() error { return e.reason }
 
 // Is makes the error of a run that failed because a step waited for too long match
-// [ErrWaitTimeout], or because its child run did not complete [ErrChildFailed], [ErrChildCanceled],
-// [ErrChildGone] or [ErrTooDeep].
+// [ErrWaitTimeout], because its child run did not complete [ErrChildFailed], [ErrChildCanceled],
+// [ErrChildGone] or [ErrTooDeep], or because of an element of a map [ErrElementFailed].
 func (e *RunError) Is(target error) bool { return e.State == StateFailed && target == errorOf(e.Class) }
 
 // TriggerError says why a trigger was refused: the field at fault and the

@@ -17,7 +17,8 @@ type TaskInfo struct {
 	Run            RunID
 	Workflow       string
 	Tenant         string
-	Step           string
+	Step           string            // of an element of a [Map] with its number, as "files[17]"
+	Item           int               // which element of a Map it is: the index of its item; -1: it is none
 	Attempt        int               // counted from 1
 	MaxAttempts    int               // 1: never retried
 	AttemptID      string            // unique to this attempt
@@ -29,15 +30,15 @@ type TaskInfo struct {
 }
 
 // Task describes the task that a step function executes. Outside of one, as in
-// a test that calls the function itself, it is zero.
+// a test that calls the function itself, it is zero but for Item.
 func Task(ctx context.Context) TaskInfo {
 	attempt := actors.AttemptFrom(ctx)
 	if attempt == nil {
-		return TaskInfo{}
+		return TaskInfo{Item: -1}
 	}
 	t := attempt.Info()
 	return TaskInfo{
-		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step,
+		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step, Item: t.Item,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, AttemptID: t.AttemptID,
 		IdempotencyKey: t.IdempotencyKey, Labels: maps.Clone(t.Labels), TraceContext: t.TraceContext,
 		QueuedAt: t.QueuedAt, StartedAt: t.StartedAt,

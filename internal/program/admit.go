@@ -119,6 +119,9 @@ func (p *Program) CodecProblems(with Binding) (problems []workflow.Problem) {
 	add("", "input", p.Input)
 	for i := range p.Functions {
 		add(p.Definition.Steps[i].Name, "output", p.Functions[i].Result)
+		if m := p.Functions[i].Map; m != nil {
+			add(p.Definition.Steps[i].Name, "items", m.Item)
+		}
 	}
 	return problems
 }

@@ -48,6 +48,8 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
 		case workflow.Wait:
 			b.Functions = append(b.Functions, p.bindWait(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
+		case workflow.Map:
+			b.Functions = append(b.Functions, p.bindMap(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
 		case workflow.ChildRun:
 			f, child, err := p.bindChild(s, p.Functions[i], graph.Nodes[i].Fingerprint, with)
 			if err != nil {

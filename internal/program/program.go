@@ -18,7 +18,7 @@ import (
 // it is declared; any number of engines may run it.
 type Program struct {
 	Definition workflow.Definition // an Output of -1 is explained by Problems
-	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait and a child run it has no Call
+	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait and a child run it has no Call, of a map it is that of an element
 	OnFailure  Function            // of Definition.OnFailure
 	Problems   []workflow.Problem  // found while it was declared
 
@@ -47,6 +47,9 @@ type Function struct {
 	// input from the output of the step's parent. Such a step has no Call.
 	Child *Program
 	Input func(codec actors.Codec, in actors.Inputs) (any, error)
+
+	// Map is what a step of kind Map does beside executing Call for each element.
+	Map *Map
 }
 
 // Step is a step while its options are applied.

@@ -99,7 +99,9 @@ func TestProblemsOfAFrontEndAreReported(t *testing.T) {
 type onQueue string
 
 func (q onQueue) IsFunctionOption()            {}
+func (q onQueue) IsMapOption()                 {}
 func (q onQueue) ApplyStep(step *program.Step) { step.Options.Queue = string(q) }
+func (q onQueue) ApplyMap(step *program.Step)  { q.ApplyStep(step) }
 
 func TestAnotherPackageHasOptions(t *testing.T) {
 	t.Parallel()
