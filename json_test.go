@@ -18,6 +18,8 @@ type sample struct {
 	events []Event
 	page   RunPage
 	detail DeadLetterDetail
+
+	elements ElementPage
 }
 
 func newSample() sample {
@@ -54,14 +56,20 @@ func newSample() sample {
 		RunKept: true, Input: []byte(`{"customer":"c-17"}`), Events: s.events[1:2],
 		Parents: []DeadParent{{Step: "reserve", State: StateCompleted, Output: []byte(`{"items":2}`), Size: 11}},
 	}
+	s.elements = elementPage(&persistence.ElementPage{
+		Map: persistence.MapRow{Items: 1000, Left: 960, Open: 20, Failed: 1}, Next: 9, Rows: []persistence.TaskRow{
+			{Step: 8, Name: "files[3]", State: StateCompleted, Attempt: 1, OutputSize: 11, PodName: "pod-a", StartedAt: at, FinishedAt: at},
+			{Step: 9, Name: "files[4]", State: StateFailed, Attempt: 2, OutputSize: -1, PodName: "pod-b", Class: "torn", Error: "unexpected EOF", StartedAt: at, FinishedAt: at},
+		},
+	})
 	return s
 }
 
-// The page shows what json.Marshal makes of a status, events, a page and a dead letter.
+// The page shows what json.Marshal makes of a status, events, pages and a dead letter.
 func TestJSONPage(t *testing.T) {
 	s := newSample()
 	text := read(t, "docs/json.md")
-	for name, value := range map[string]any{"status": s.status, "events": s.events, "runs": s.page, "dead-letter": s.detail} {
+	for name, value := range map[string]any{"status": s.status, "events": s.events, "runs": s.page, "elements": s.elements, "dead-letter": s.detail} {
 		form, err := json.MarshalIndent(value, "", "  ")
 		require.NoError(t, err)
 		text = replaceBlock(t, text, name, "json", string(form))
@@ -77,6 +85,8 @@ func TestJSONIsReadBack(t *testing.T) {
 	requireReadBack(t, s.events)
 	requireReadBack(t, s.page)
 	requireReadBack(t, s.detail)
+	requireReadBack(t, s.elements)
+	requireReadBack(t, StepStatus{Name: "files", Map: s.elements.Map})
 	requireReadBack(t, DeadLetterPage{Letters: []DeadLetter{s.detail.DeadLetter}, Next: s.detail.ID})
 	for _, output := range []string{
 		``, `null`, `7`, `"\u0000"`, `{"$base64":"not base64"}`, `{"$base64":"AA=="}`, `{"$base64":null}`, `{"$base64":"AA==","b":1}`, `{"$BASE64":"AA=="}`,
@@ -110,6 +120,9 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 	}{
 		{RunStatus{}, []string{"id", "workflow", "tenant", "key", "state", "canceling", "cancel_reason", "origin", "created_at", "failed_step", "class", "error"}},
 		{StepStatus{}, []string{"name", "state", "attempt", "losses", "output_size", "class", "error", "pod", "waiting"}},
+		{MapStatus{}, []string{"items", "completed", "failed", "open", "left"}},
+		{ElementStatus{}, []string{"item", "name", "state", "attempt", "losses", "output_size", "class", "error", "pod"}},
+		{ElementPage{}, []string{"map", "elements"}},
 		{Event{}, []string{"step", "n", "kind", "at"}},
 		{DeadLetter{}, []string{"id", "run", "workflow", "step", "handler", "queue", "tenant", "reason", "class", "error", "attempts", "losses", "created_at", "died_at", "requeues"}},
 		{DeadParent{}, []string{"step", "state", "size"}},

@@ -106,7 +106,7 @@ func readFrom[T any](ctx context.Context, r *Reader, do func(ctx context.Context
 	})
 }
 
-// Run reads a run and its steps, or returns [ErrRunNotFound]. No payload is read: of
+// Run reads a run and its steps, without elements of maps, or returns [ErrRunNotFound]. No payload is read: of
 // each output StepStatus.OutputSize says how large it is. Engine.Status brings
 // outputs as well.
 func (r *Reader) Run(ctx context.Context, tenant string, run RunID) (RunStatus, error) {

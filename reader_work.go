@@ -122,6 +122,7 @@ type WorkflowStep struct {
 	Deadline  time.Duration // of the wait; 0: it waits for ever
 	SkipsLate bool          // at the deadline it is skipped; else it fails
 	Child     string        // the workflow whose runs it begins and waits for; "": it begins none
+	Map       bool          // it executes its function for each element of a list
 	OnFailure bool          // declared with OnFailure
 }
 
@@ -157,7 +158,7 @@ func workflowSteps(graph *workflow.Graph) []WorkflowStep {
 		list[i] = WorkflowStep{
 			Name: n.Name, Queue: n.Queue, Handler: handlerText(n.Fingerprint),
 			Sleeps: n.Traits.Has(workflow.TraitSleep) || n.Traits.Has(workflow.TraitSleepUntil),
-			Signal: n.Signal, SkipsLate: n.Traits.Has(workflow.TraitSkipsLate), Child: n.Child.Workflow, OnFailure: n.Traits.Has(workflow.TraitOnFailure),
+			Signal: n.Signal, SkipsLate: n.Traits.Has(workflow.TraitSkipsLate), Child: n.Child.Workflow, Map: n.Kind == workflow.Map, OnFailure: n.Traits.Has(workflow.TraitOnFailure),
 		}
 		if list[i].Sleeps {
 			list[i].SleepFor = n.Sleep

@@ -12,7 +12,8 @@ import (
 type Reason = explain.Reason
 
 // Explain says why the run does not move: one reason for each step that has not
-// ended, parents before their children, or one for the run as a whole. It changes
+// ended, parents before their children, or one for the run as a whole. Of the elements of a [Map] it
+// names the first 10 that neither run nor are about to. It changes
 // nothing and waits for no lock.
 func (r *Run[O]) Explain(ctx context.Context) ([]Reason, error) {
 	return r.engine.Explain(ctx, r.tenant, r.id)
@@ -43,8 +44,8 @@ const (
 	waitingMax = 2 * time.Second
 )
 
-// explainWaiting fills in why queued steps cannot be claimed right now, and which signals or child
-// runs steps wait for. If that cannot be read, the status has what the rows of the tasks say.
+// explainWaiting fills in why queued steps cannot be claimed right now, and which signals, child
+// runs or elements steps wait for. If that cannot be read, the status has what the rows of the tasks say.
 func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
 	asked := func(s StepStatus) bool { return s.State == StateQueued || s.State == StateWaiting }
 	if !slices.ContainsFunc(status.Steps, asked) {

@@ -17,7 +17,7 @@ const eventPage = 500
 // Status reads a run of a tenant ("": the default one) and its steps, or
 // returns [ErrRunNotFound]. It brings the outputs of all steps that have
 // completed, unless [WithoutOutputs] is given. While a step is queued, or waits for a
-// signal or a child run, it also reads what [Engine.Explain] reads, for StepStatus.Waiting.
+// signal, a child run or elements, it also reads what [Engine.Explain] reads, for StepStatus.Waiting.
 func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options ...StatusOption) (RunStatus, error) {
 	var chosen statusOptions
 	for i, option := range options {

@@ -29,7 +29,7 @@ const (
 	StateRunning   = lifecycle.Running   // held by a pod
 	StateBackoff   = lifecycle.Backoff   // failed, waits for its next attempt
 	StateSleeping  = lifecycle.Sleeping  // a durable timer runs
-	StateWaiting   = lifecycle.Waiting   // waits for a signal, or for its child run
+	StateWaiting   = lifecycle.Waiting   // waits for a signal, for its child run, or for its elements
 	StateCompleted = lifecycle.Completed // terminal, as are all below
 	StateFailed    = lifecycle.Failed
 	StateSkipped   = lifecycle.Skipped
@@ -56,7 +56,7 @@ type RunStatus struct {
 	FailedStep   string            `json:"failed_step"`          // the step that failed first, unhandled; "": none
 	Class        string            `json:"class"`                // class of its error; see [Class]
 	Error        string            `json:"error"`                // its text
-	Steps        []StepStatus      `json:"steps,omitzero"`       // parents before their children; nil: in a page
+	Steps        []StepStatus      `json:"steps,omitzero"`       // parents before their children, without elements of maps; nil: in a page
 }
 
 // StatusOption changes what a status brings.
@@ -85,8 +85,9 @@ type StepStatus struct {
 	Pod        string    `json:"pod"`                  // name of the pod that executes it, or did last; "": none yet, or forgotten
 	StartedAt  time.Time `json:"started_at,omitzero"`  // of the last attempt; zero: none
 	FinishedAt time.Time `json:"finished_at,omitzero"` // zero: not yet
-	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, or for which signal or child run a step waits, as Explain says it; "": nothing of these
+	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, or for which signal, child run or elements a step waits, as Explain says it; "": nothing of these
 	Child      RunID     `json:"child,omitzero"`       // the child run that it has begun; zero: none
+	Map        MapStatus `json:"map,omitzero"`         // of a map: how its elements stand, which [Engine.Elements] reads; zero: it has begun none
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
@@ -101,7 +102,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 		step := StepStatus{
 			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
 			Output: t.Output, OutputSize: t.OutputSize, Class: t.Class, Error: t.Error, WakeAt: utc(t.WakeAt),
-			Pod: t.PodName, StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt), Child: t.Child,
+			Pod: t.PodName, StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt), Child: t.Child, Map: mapStatus(&t.Map),
 		}
 		if t.Parked {
 			step.Waiting = "no living pod registers this version of the step"
@@ -117,10 +118,10 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 // The kinds of steps are queued, started, completed, failed, retrying,
 // timed_out (waited in the queue, or for a signal, for too long), lost (with its pod),
 // released (handed back by a pod that stops), skipped, canceled, sleeping, woken and
-// waiting (for a signal or a child run); those of runs run_created, run_started, signaled,
+// waiting (for a signal, a child run or elements); those of runs run_created, run_started, signaled,
 // cancel_requested, run_completed, run_failed and run_canceled.
 type Event struct {
-	Step    string        `json:"step"` // "": the run itself
+	Step    string        `json:"step"` // "": the run itself; of an element of a map as in "files[17]"
 	N       int64         `json:"n"`    // counts the events of this step, or of the run itself, from 1
 	Kind    string        `json:"kind"` // in the past tense; later versions may add kinds
 	At      time.Time     `json:"at"`
@@ -129,7 +130,7 @@ type Event struct {
 	Attempt int           `json:"attempt,omitzero"`  // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration `json:"delay_ns,omitzero"` // retrying: before the next attempt
 	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping; waiting: its deadline, if there is one
-	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal, or which child run; "": none
+	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal or child run, or how many elements; "": none
 	Class   string        `json:"class,omitzero"`    // of the error; see [Class]
 	Text    string        `json:"text,omitzero"`     // the error, or the reason of a cancel
 }

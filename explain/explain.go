@@ -11,7 +11,8 @@ import (
 )
 
 // Explain returns one reason for each task of the situation, by step, or one for
-// the run if it has no task to explain. Of a run that has failed it returns one for each
+// the run if it has no task to explain. A map has one that counts its elements; of
+// these it returns those of the first 10 that neither run nor are about to. Of a run that has failed it returns one for each
 // step that failed, the first failure first.
 func Explain(s Situation) []Reason {
 	e := explainer{s: &s, open: map[int32][]int32{}}
@@ -26,13 +27,25 @@ func Explain(s Situation) []Reason {
 			e.open[child.Step] = append(e.open[child.Step], int32(i))
 		}
 	}
-	reasons := make([]Reason, len(s.Tasks))
+	reasons := make([]Reason, 0, len(s.Tasks))
+	elements := map[int32]int{} // shown of a map
 	for i := range s.Tasks {
-		reasons[i] = e.task(&s.Tasks[i])
-		reasons[i].Step = s.Tasks[i].Name
+		t := &s.Tasks[i]
+		r := e.task(t)
+		r.Step = t.Name
+		if t.Element != 0 {
+			if r.Remedy == "" && (r.Cause == CauseRunning || r.Cause == CauseReady) || elements[t.Element] == elementsShown {
+				continue // the reason of its map counts it
+			}
+			elements[t.Element]++
+		}
+		reasons = append(reasons, r)
 	}
 	return reasons
 }
+
+// elementsShown bounds how many elements of a map have a reason each.
+const elementsShown = 10
 
 type explainer struct {
 	s    *Situation

@@ -15,6 +15,7 @@ const (
 	CauseBackoff   Cause = "backoff"   // it is tried again later
 	CauseSignal    Cause = "signal"    // it waits for a signal
 	CauseChild     Cause = "child"     // it waits for its child run
+	CauseElements  Cause = "elements"  // it waits for its elements
 	CauseRunning   Cause = "running"   // a pod executes it
 	CauseReady     Cause = "ready"     // the next claim takes it
 	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -88,6 +89,23 @@ func count(n int, name string) string {
 		return "1 " + name
 	}
 	return fmt.Sprintf("%d %ss", n, name)
+}
+
+// one is the form of a verb for so many.
+func one(n int32, singular, plural string) string {
+	if n == 1 {
+		return singular
+	}
+	return plural
+}
+
+// number is a number with a comma between thousands.
+func number(n int32) string {
+	text := strconv.Itoa(int(n))
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 func ordinal(n int) string {

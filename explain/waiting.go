@@ -7,12 +7,14 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
-// waiting explains a step that waits for a signal, or for its child run.
+// waiting explains a step that waits for a signal, for its child run, or for its elements.
 func (e *explainer) waiting(t *Task) Reason {
-	if !t.Child.Run.IsZero() {
+	switch {
+	case !t.Child.Run.IsZero():
 		return e.child(t)
-	}
-	if t.Sent {
+	case t.Map.Items > 0:
+		return elements(t)
+	case t.Sent:
 		return e.undelivered(t)
 	}
 	if !t.Timer.IsZero() && !t.Timer.After(e.s.Now) {
@@ -31,6 +33,25 @@ func (e *explainer) waiting(t *Task) Reason {
 		r.Text += ", skipped " + e.until(t.Timer)
 	default:
 		r.Text += ", fails " + e.until(t.Timer)
+	}
+	return r
+}
+
+// elements explains a map that waits for its elements.
+func elements(t *Task) Reason {
+	m := &t.Map
+	r := Reason{
+		Cause: CauseElements, Since: t.Since,
+		Text: fmt.Sprintf("waits for its elements: %s of %s %s open", number(m.Open), number(m.Items), one(m.Open, "is", "are")),
+	}
+	if m.Running > 0 {
+		r.Text += fmt.Sprintf(", of which %s %s", number(m.Running), one(m.Running, "runs", "run"))
+	}
+	if m.Left > 0 {
+		r.Text += fmt.Sprintf("; %s %s not begun", number(m.Left), one(m.Left, "has", "have"))
+	}
+	if m.Failed > 0 {
+		r.Text += fmt.Sprintf("; %s %s failed", number(m.Failed), one(m.Failed, "has", "have"))
 	}
 	return r
 }

@@ -73,6 +73,30 @@ func TestExplainAStepWithAChildRun(t *testing.T) {
 	require.Equal(t, explain.CauseLocked, explain.Explain(s)[0].Cause)
 }
 
+// A map that waits counts its elements; those that do not run have reasons of their own.
+func TestExplainAMap(t *testing.T) {
+	t.Parallel()
+	wake := in(time.Minute)
+	tasks := []explain.Task{
+		{Step: 1, Name: "files", State: lifecycle.Waiting, Since: in(-time.Hour), Map: explain.MapState{Items: 12_000, Left: 11_000, Open: 37, Running: 20, Failed: 3}},
+		{Step: 7, Name: "files[3]", State: lifecycle.Running, Element: 1, Pod: 1, StartedAt: in(-time.Second)},
+	}
+	for range 12 {
+		tasks = append(tasks, explain.Task{Step: 8, Name: "files[4]", State: lifecycle.Backoff, Element: 1, Timer: wake, Attempt: 2, Error: "busy"})
+	}
+	reasons := explain.Explain(usual(tasks...))
+	require.Equal(t, explain.Reason{
+		Step: "files", Cause: explain.CauseElements, Since: in(-time.Hour),
+		Text: "waits for its elements: 37 of 12,000 are open, of which 20 run; 11,000 have not begun; 3 have failed",
+	}, reasons[0])
+	require.Len(t, reasons, 11)
+	require.Equal(t, "files[4]: tried twice, again in 1 m: busy", reasons[1].String())
+	tasks[0].Map = explain.MapState{Items: 1, Open: 1, Running: 1}
+	require.Equal(t, "waits for its elements: 1 of 1 is open, of which 1 runs", explain.Explain(usual(tasks[0]))[0].Text)
+	tasks[0].Map = explain.MapState{Items: 123, Open: 2, Left: 1, Failed: 1}
+	require.Equal(t, "waits for its elements: 2 of 123 are open; 1 has not begun; 1 has failed", explain.Explain(usual(tasks[0]))[0].Text)
+}
+
 // A child run that was canceled with its parent names it, and one that has not begun, too.
 func TestExplainAChildRun(t *testing.T) {
 	t.Parallel()
