@@ -136,14 +136,16 @@ func namesFrom(ctx context.Context, pool *pgxpool.Pool, schema, query, begun str
 	return slices.DeleteFunc(names, func(name string) bool { return output.Plain(name) != name }), err
 }
 
-// stateCompletion completes a list of states.
-func stateCompletion(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	before := begun[:strings.LastIndex(begun, ",")+1]
-	var found []cobra.Completion
-	for _, state := range runStates() {
-		if name := before + state.String(); strings.HasPrefix(name, begun) {
-			found = append(found, name)
+// stateCompletionOf completes a list of some of these states.
+func stateCompletionOf(states []troupe.State) completion {
+	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndex(begun, ",")+1]
+		var found []cobra.Completion
+		for _, state := range states {
+			if name := before + state.String(); strings.HasPrefix(name, begun) {
+				found = append(found, name)
+			}
 		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
 }

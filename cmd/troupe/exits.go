@@ -28,7 +28,7 @@ func exitOf(err error) int {
 	switch {
 	case errors.As(err, &wrong):
 		return exitUsage
-	case errors.As(err, &missing), errors.Is(err, troupe.ErrRunNotFound), errors.Is(err, troupe.ErrDeadLetterNotFound):
+	case errors.As(err, &missing), errors.Is(err, troupe.ErrRunNotFound), errors.Is(err, troupe.ErrStepNotFound), errors.Is(err, troupe.ErrDeadLetterNotFound):
 		return exitNotFound
 	case errors.Is(err, troupe.ErrRunFailed), errors.Is(err, troupe.ErrRunCanceled):
 		return exitRunEnded

@@ -228,6 +228,7 @@ func TestHelpOfTheCommandsThatOperate(t *testing.T) {
 		{"runs"},
 		{"runs", "list"},
 		{"runs", "children"},
+		{"runs", "elements"},
 		{"runs", "show"},
 		{"runs", "events"},
 		{"runs", "tail"},

@@ -37,7 +37,7 @@ not there, 4 the run of trigger --wait has failed or was canceled.`,
 	}
 	f.add(c)
 	c.AddCommand(
-		runsList(w, f), runsChildren(w, f), runsShow(w, f), runsEvents(w, f), runsTail(w, f), runsCancel(w, f), runsRequeue(w, f), runsTrigger(w, f),
+		runsList(w, f), runsChildren(w, f), runsElements(w, f), runsShow(w, f), runsEvents(w, f), runsTail(w, f), runsCancel(w, f), runsRequeue(w, f), runsTrigger(w, f),
 		runsSignal(w, f),
 	)
 	return c
@@ -96,6 +96,10 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 	if begins {
 		columns = append(columns, "CHILD")
 	}
+	maps := slices.ContainsFunc(r.Steps, func(s troupe.StepStatus) bool { return s.Map.Items > 0 })
+	if maps {
+		columns = append(columns, "ELEMENTS")
+	}
 	table := output.NewTable(append(columns, "WHY")...)
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -104,6 +108,9 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 		}
 		if begins {
 			cells = append(cells, childText(s))
+		}
+		if maps {
+			cells = append(cells, elementsText(&s.Map))
 		}
 		table.Add(append(cells, stepWhy(s))...)
 	}

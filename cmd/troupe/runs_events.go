@@ -122,10 +122,12 @@ func eventText(e *troupe.Event) string {
 	add(e.Pod != 0 && e.PodName == "", "on pod %d", e.Pod)
 	add(e.Delay > 0, "again in %s", explain.Span(e.Delay))
 	add(e.Delay == 0 && !e.WakeAt.IsZero(), "until %s", output.Stamp(e.WakeAt))
-	about := e.Kind == "waiting" || e.Kind == "signaled" // By is a signal, or a child run
+	about := e.Kind == "waiting" || e.Kind == "signaled" // By is a signal, a child run, or how many elements
 	_, noRun := troupe.ParseRunID(e.By)
 	add(about && noRun == nil, "run %s", e.By)
-	add(e.By != "" && about && noRun != nil, "signal %s", e.By)
+	elements := strings.HasSuffix(e.By, " elements") // the name of a signal has no space
+	add(elements, "for %s", e.By)
+	add(e.By != "" && about && noRun != nil && !elements, "signal %s", e.By)
 	add(e.By != "" && !about, "by %s", e.By)
 	add(e.Class != "" || e.Text != "", "%s", failureText(e.Class, output.Error(e.Text)))
 	return strings.Join(parts, ", ")

@@ -83,7 +83,7 @@ func (l *listFlags) paged(c *cobra.Command, w world, f *readFlags) *cobra.Comman
 	flags.StringSliceVar(&l.states, "state", nil, "in these states only: "+stateNames())
 	flags.IntVar(&l.filter.Limit, "limit", runsPage, fmt.Sprintf("runs of a page, 1 to %d", runsPageMax))
 	flags.StringVar(&l.before, "before", "", "continue with the runs older than the one with this id")
-	completes(c, "state", stateCompletion)
+	completes(c, "state", stateCompletionOf(runStates()))
 	return f.watched(f.inLines(f.inJSON(f.ofTenant(c, w))))
 }
 
@@ -157,13 +157,7 @@ func (l *listFlags) unknownOrigin(out io.Writer, page *troupe.RunPage) {
 		l.filter.Origin, strings.Join(origins(), ", "))))
 }
 
-func stateNames() string {
-	var names []string
-	for _, state := range runStates() {
-		names = append(names, state.String())
-	}
-	return strings.Join(names, ", ")
-}
+func stateNames() string { return namesOf(runStates()) }
 
 // complete fills in the filter, and says what is wrong with it.
 func (l *listFlags) complete(c *cobra.Command, f *readFlags) error {

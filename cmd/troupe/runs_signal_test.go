@@ -85,8 +85,8 @@ func TestAWaitOfAStoredWorkflowInJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `[
 		{"name": "approve", "parents": [], "queue": null, "handler": null, "sleeps": false, "sleep_ms": null,
-			"signal": "approved", "deadline_ms": 60000, "skips_late": true, "child": null, "on_failure": false},
+			"signal": "approved", "deadline_ms": 60000, "skips_late": true, "child": null, "map": false, "on_failure": false},
 		{"name": "remind", "parents": [], "queue": null, "handler": null, "sleeps": false, "sleep_ms": null,
-			"signal": "reminded", "deadline_ms": null, "skips_late": false, "child": null, "on_failure": false}]`, string(text))
+			"signal": "reminded", "deadline_ms": null, "skips_late": false, "child": null, "map": false, "on_failure": false}]`, string(text))
 	require.Equal(t, "signal reminded", kindText(stepsOf([]troupe.WorkflowStep{{Signal: "reminded"}})[0]))
 }

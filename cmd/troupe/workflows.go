@@ -59,6 +59,7 @@ type stepJSON struct {
 	DeadlineMS *int64   `json:"deadline_ms"` // of the wait; null: it waits for ever
 	SkipsLate  bool     `json:"skips_late"`  // at the deadline it is skipped; else it fails
 	Child      *string  `json:"child"`       // the workflow whose runs it begins; null: it begins none
+	Map        bool     `json:"map"`         // it executes its function for each element of a list
 	OnFailure  bool     `json:"on_failure"`
 }
 
@@ -163,7 +164,7 @@ func stepsOf(steps []troupe.WorkflowStep) []stepJSON {
 	for i, s := range steps {
 		list[i] = stepJSON{
 			Name: s.Name, Parents: append([]string{}, s.Parents...), Queue: output.Optional(s.Queue), Handler: output.Optional(s.Handler),
-			Sleeps: s.Sleeps, Child: output.Optional(s.Child), OnFailure: s.OnFailure,
+			Sleeps: s.Sleeps, Child: output.Optional(s.Child), Map: s.Map, OnFailure: s.OnFailure,
 		}
 		if s.SleepFor > 0 {
 			ms := s.SleepFor.Milliseconds()
@@ -220,6 +221,8 @@ func kindText(s stepJSON) string {
 		return "sleep until"
 	case s.Child != nil:
 		return "run of " + *s.Child
+	case s.Map:
+		return "map"
 	case s.Signal != nil && s.DeadlineMS == nil:
 		return "signal " + *s.Signal
 	case s.Signal != nil:
