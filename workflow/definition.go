@@ -91,7 +91,7 @@ func outputOf(workflow string, kind StepKind, name, signal string, child *ChildS
 		return child.Output
 	case Wait:
 		return OutputOf{Workflow: workflow, Step: signal, Signal: true}
-	case Func, Sleep, SleepUntil:
+	case Func, Sleep, SleepUntil, Map:
 	}
 	return OutputOf{Workflow: workflow, Step: name}
 }

@@ -145,8 +145,15 @@ func (r *report) child(s *Step) {
 	r.noAttempts(s, "a child run")
 }
 
+// mapNameMax is the longest name of a map: the names of its elements have the number of the item
+// behind it, in brackets.
+const mapNameMax = NameMax - len("[99999]")
+
 // mapped judges a step that executes a function for each element of a list.
 func (r *report) mapped(s *Step) {
+	if len(s.Name) > mapNameMax && len(s.Name) <= NameMax {
+		r.check(s.Name, "name", fmt.Sprintf("the name of a map has %d bytes", len(s.Name)), fmt.Sprintf("use at most %d", mapNameMax))
+	}
 	if len(s.Parents) != 1 {
 		r.check(s.Name, "items", fmt.Sprintf("a map has one list of items: the step has %d parents", len(s.Parents)), "make the list in a step of its own")
 	}
