@@ -164,7 +164,7 @@ func (d *decider) fire(f TimerFired) Answer {
 		d.enqueue(t, Event{Kind: EventQueued})
 	case f.Timer == QueueTimer && t.State == Queued:
 		d.overdue(t, f.Parked)
-	case f.Timer == DeadlineTimer && t.State == Waiting:
+	case f.Timer == DeadlineTimer && t.State == Waiting && t.Traits.Has(workflow.TraitWaits):
 		d.late(t)
 	default:
 		return Illegal

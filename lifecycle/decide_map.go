@@ -89,7 +89,9 @@ func (d *decider) gatherMaps() {
 
 // spread lets the elements of a map begin.
 func (d *decider) spread(t *Task, m Map) {
+	d.run.Slow = true
 	t.Flags |= FlagSpread
+	t.Class, t.Error = "", "" // of an attempt that was tried again: from now on they say why the map fails
 	d.move(t, Waiting, Event{Kind: EventWaiting, By: fmt.Sprintf("%d elements", m.Left)})
 	m.Step = t.Step
 	d.maps = append(d.maps, mapping{Map: m})
@@ -144,10 +146,11 @@ func (d *decider) fill(step int32, at int) {
 	d.fail(t, Event{Kind: EventFailed, Attempt: t.Attempt, Class: t.Class, Text: t.Error}, NonRetryable)
 }
 
-// elementEnded tells a map that an element of it has ended.
+// elementEnded tells a map that an element of it has ended. A map that was canceled counts on,
+// and begins no more.
 func (d *decider) elementEnded(element *Task) {
 	owner := d.child(element.Dynamic.Owner)
-	if owner == nil || owner.State != Waiting {
+	if owner == nil {
 		return
 	}
 	at, known := d.mapOf(owner.Step)
@@ -155,11 +158,16 @@ func (d *decider) elementEnded(element *Task) {
 		return
 	}
 	m := &d.maps[at]
+	m.changed = true
 	m.Open--
 	if element.State != Completed {
-		if m.Failed++; m.Failed == m.Allowed+1 {
-			d.breakMap(owner, m, element)
-		}
+		m.Failed++
+	}
+	if owner.State != Waiting {
+		return
+	}
+	if element.State != Completed && m.Failed == m.Allowed+1 {
+		d.breakMap(owner, m, element)
 	}
 	d.fill(owner.Step, at)
 }
@@ -167,11 +175,7 @@ func (d *decider) elementEnded(element *Task) {
 // breakMap makes no more elements of a map, because too many did not complete, and takes back
 // those that have not begun. The map fails when the last one has ended.
 func (d *decider) breakMap(owner *Task, m *mapping, element *Task) {
-	why := element.Error
-	if element.State != Failed {
-		why = element.State.String()
-	}
-	item := ElementOf(element.Dynamic.Name)
+	item, why := ElementOf(element.Dynamic.Name), element.Error
 	text := fmt.Sprintf("element %d of %d failed: %s", item, m.Items, why)
 	if m.Allowed > 0 {
 		text = fmt.Sprintf("%d of %d elements failed, where %d may: the last is element %d: %s", m.Failed, m.Items, m.Allowed, item, why)

@@ -1,11 +1,8 @@
 package lifecycle
 
 import (
-	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,9 +16,10 @@ type history struct {
 	*world
 	source
 	cancels bool
-	dynamic bool           // tasks make others
-	past    []TaskReported // reports made so far
-	ended   []ChildEnded   // ends of child runs so far
+	dynamic bool            // tasks make others
+	past    []TaskReported  // reports made so far
+	sizes   map[int32]int32 // of the lists of maps
+	ended   []ChildEnded    // ends of child runs so far
 	seen    map[Answer]int
 }
 
@@ -32,6 +30,7 @@ const historyMax = 5000
 func (h *history) drive() {
 	h.tb.Helper()
 	h.inputConditions()
+	h.takeElements()
 	if h.cancels && chance(h, 20) {
 		h.cancel()
 	}
@@ -87,7 +86,7 @@ func (h *history) step() {
 	default:
 		queued, running, timers := h.in(Queued), h.in(Running), h.timerKeys()
 		n := len(queued) + len(running) + len(timers)
-		if waiting := h.in(Waiting); n == 0 || len(waiting) > 0 && chance(h, 4) {
+		if waiting := h.waiting(); n == 0 || len(waiting) > 0 && chance(h, 4) {
 			require.NotEmpty(h.tb, waiting, "nothing can happen any more")
 			h.goOn(pick(h, waiting...))
 			return
@@ -170,13 +169,17 @@ func (h *history) end(step int32) {
 		wrong.Step, wrong.Kind = r.Step, r.Kind
 		require.NotContains(h.tb, h.apply(wrong).Answers, Moved, "a report of another attempt counts")
 	}
+	again := AlreadyYours
+	if r.Map != nil && r.Map.Left == 0 && !h.run.Canceling && (!h.run.Failing || !stopsWith(h.task(step).Traits)) {
+		again = Stale // the map gathers at once
+	}
 	if chance(h, 10) {
 		other := r // the same report twice in one batch
 		d := h.apply(r, other)
-		require.Equal(h.tb, []Answer{Moved, AlreadyYours}, d.Answers)
+		require.Equal(h.tb, []Answer{Moved, again}, d.Answers)
 	} else {
 		h.answer(h.apply(r), Moved)
-		h.answer(h.apply(r), AlreadyYours)
+		h.answer(h.apply(r), again)
 	}
 	h.past = append(h.past, r)
 }
@@ -196,6 +199,8 @@ func (h *history) randomReport(step int32) TaskReported {
 	}
 	if t := h.task(step); t.Traits.Has(workflow.TraitChild) && !t.Flags.Has(FlagKept) {
 		return TaskReported{Kind: Yielded, Child: "child"}
+	} else if m := h.randomMap(t); m != nil {
+		return TaskReported{Kind: Yielded, Map: m}
 	}
 	r := TaskReported{Kind: Succeeded}
 	for _, c := range h.task(step).Children {
@@ -286,13 +291,14 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 	handled, made := 0, map[bool]map[bool]int{false: {}, true: {}}
 	taken, late := 0, map[EventKind]int{}
 	children, deep := map[State]int{}, 0
+	spread := map[string]int{}
 	current := namesSeed(t)
 	for _, seed := range seeds {
 		*current = seed
 		random := rand.New(rand.NewPCG(seed, 0))
 		h := &history{
 			world: newWorld(t, randomPlan(random, 12)), source: random,
-			cancels: chance(random, 3), dynamic: chance(random, 2), seen: answers,
+			cancels: chance(random, 3), dynamic: chance(random, 2), seen: answers, sizes: map[int32]int32{},
 		}
 		h.drive()
 		ends[h.run.State]++
@@ -312,6 +318,7 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 		for _, ended := range h.ended {
 			children[ended.State]++
 		}
+		h.countMaps(spread)
 	}
 	if len(seeds) > 1 {
 		for _, a := range []Answer{Moved, AlreadyYours, Stale} {
@@ -327,44 +334,13 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 		for _, s := range []State{Completed, Skipped, Failed, Canceled, 0} {
 			require.Greater(t, children[s], 20, "child runs that end %v", s)
 		}
+		for _, what := range []string{"completed", "broke", "tolerated", "moved", "took over", "canceled", "went on while the run failed"} {
+			require.Greater(t, spread[what], 20, "maps that %s: %v", what, spread)
+		}
 		require.Greater(t, deep, 20, "child runs that would be too deep")
 		require.Greater(t, made[true][true], 20, "runs with dynamic tasks and a failure handler")
 		require.Greater(t, made[true][false], 20, "runs with a hole in their numbers")
 	}
-}
-
-// namesSeed returns where a test keeps its seed, to be told if it fails.
-func namesSeed(t *testing.T) *uint64 {
-	t.Helper()
-	var seed uint64
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with TROUPE_TEST_SEED=%d", seed)
-		}
-	})
-	return &seed
-}
-
-func seeds(t *testing.T, count uint64) []uint64 {
-	t.Helper()
-	number := func(name string) (uint64, error) {
-		text, ok := os.LookupEnv(name)
-		if !ok {
-			return 0, errors.New("not set")
-		}
-		return strconv.ParseUint(text, 10, 64)
-	}
-	if seed, err := number("TROUPE_TEST_SEED"); err == nil {
-		return []uint64{seed}
-	}
-	if more, err := number("TROUPE_TEST_RUNS"); err == nil {
-		count = more
-	}
-	all := make([]uint64, count)
-	for i := range all {
-		all[i] = uint64(i)
-	}
-	return all
 }
 
 // FuzzHistory lets the fuzzer choose graph and facts.
@@ -375,7 +351,7 @@ func FuzzHistory(f *testing.F) {
 		chosen := &bytesSource{left: choices}
 		h := &history{
 			world: newWorld(t, randomPlan(chosen, 12)), source: chosen,
-			cancels: chance(chosen, 2), dynamic: true, seen: map[Answer]int{},
+			cancels: chance(chosen, 2), dynamic: true, seen: map[Answer]int{}, sizes: map[int32]int32{},
 		}
 		h.limitedDrive()
 	})
@@ -385,6 +361,7 @@ func FuzzHistory(f *testing.F) {
 func (h *history) limitedDrive() {
 	h.tb.Helper()
 	h.inputConditions()
+	h.takeElements()
 	h.apply(RunStarted{})
 	chosen, ok := h.source.(*bytesSource)
 	require.True(h.tb, ok)

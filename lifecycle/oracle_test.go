@@ -19,6 +19,29 @@ type fate struct {
 	input      []Flags            // per step: what conditions on the input say
 	instants   []bool             // per step: the input gives an instant to sleep until
 	conditions map[[2]int32]Flags // parent, child: what conditions on the parent say
+	lists      []fateList         // per step that is a map
+}
+
+// fateList says how the elements of a map go: so many of them fail, the first ones in some order.
+type fateList struct {
+	order                  []int // of the items
+	fail, allowed, windows int32
+}
+
+// randomList returns the list of a map that fails, or does not.
+func randomList(s source, fails bool) fateList {
+	l := fateList{windows: 1 + int32(s.IntN(4))}
+	items := s.IntN(8)
+	for item := range items {
+		l.order = slices.Insert(l.order, s.IntN(item+1), item)
+	}
+	l.allowed = int32(s.IntN(items + 1))
+	l.fail = int32(s.IntN(int(l.allowed) + 1))
+	if fails && items > 0 {
+		l.allowed = int32(s.IntN(items))
+		l.fail = l.allowed + 1 + int32(s.IntN(items-int(l.allowed)))
+	}
+	return l
 }
 
 func randomFate(s source, p plan, mayFail bool) fate {
@@ -35,6 +58,7 @@ func randomFate(s source, p plan, mayFail bool) fate {
 	for i, step := range p.steps {
 		f.fails = append(f.fails, mayFail && chance(s, 6))
 		f.empty = append(f.empty, chance(s, 4))
+		f.lists = append(f.lists, randomList(s, f.fails[i]))
 		f.input = append(f.input, flags(15, 40))
 		f.instants = append(f.instants, !mayFail || !chance(s, 4))
 		for _, e := range step.edges {
@@ -150,7 +174,7 @@ func (h *history) follow(f fate) {
 			}
 		}
 		queued, running := h.in(Queued), h.in(Running)
-		waiting := h.in(Waiting)
+		waiting := h.waiting()
 		switch i := h.IntN(len(queued) + len(running) + len(sleeps) + len(waiting)); {
 		case i >= len(queued)+len(running)+len(sleeps):
 			h.bring(h.task(waiting[0]), f) // the deadline is never reached
@@ -184,7 +208,18 @@ func (f fate) report(w *world, step int32) TaskReported {
 	if t := w.task(step); t.Traits.Has(workflow.TraitChild) && !t.Flags.Has(FlagKept) {
 		return TaskReported{Kind: Yielded}
 	}
-	if int(step) < len(f.fails) && f.fails[step] {
+	t := w.task(step)
+	switch {
+	case t.IsElement():
+		if l := f.lists[t.Dynamic.Owner]; slices.Index(l.order, int(ElementOf(t.Dynamic.Name))) < int(l.fail) {
+			return TaskReported{Kind: Errored, Class: "boom"}
+		}
+		return TaskReported{Kind: Succeeded}
+	case t.Traits.Has(workflow.TraitMap) && len(f.lists[step].order) > 0:
+		if l := f.lists[step]; !t.Flags.Has(FlagSpread) {
+			return TaskReported{Kind: Yielded, Map: w.spreading(step, int32(len(l.order)), l.windows, l.allowed)}
+		}
+	case int(step) < len(f.fails) && f.fails[step]:
 		return TaskReported{Kind: Errored, Class: "boom"}
 	}
 	r := TaskReported{Kind: Succeeded}
@@ -211,7 +246,7 @@ func TestAnyOrderEndsAsTheOracleSays(t *testing.T) {
 		f := randomFate(random, p, p.policy == workflow.FinishSiblings)
 		want := oracle(p, f)
 		for range 3 {
-			h := &history{world: newWorld(t, p), source: random, seen: map[Answer]int{}}
+			h := &history{world: newWorld(t, p), source: random, seen: map[Answer]int{}, sizes: map[int32]int32{}}
 			h.follow(f)
 			require.Equal(t, want, h.states()[:len(p.steps)])
 			require.Equal(t, oracleRun(p, want), h.run.State)

@@ -46,6 +46,8 @@ func (p plan) graph() *workflow.Graph {
 			node.Kind = workflow.Wait
 		case step.traits.Has(workflow.TraitChild):
 			node.Kind = workflow.ChildRun
+		case step.traits.Has(workflow.TraitMap):
+			node.Kind = workflow.Map
 		}
 		node.Pending = int32(len(step.edges))
 		for _, e := range step.edges {
@@ -138,6 +140,11 @@ func randomPlan(s source, most int) plan {
 					step.edges = []planEdge{{parent: s.IntN(i), kind: workflow.Plain}}
 				}
 				step.traits = workflow.TraitChild | pick(s, 0, workflow.TraitAbandons)
+			}
+		case 7, 8:
+			if i > 0 { // one parent gives the list
+				edge := planEdge{parent: s.IntN(i), kind: pick(s, workflow.Plain, workflow.Plain, workflow.Settled)}
+				step.edges, step.traits, step.startTimeout = []planEdge{edge}, workflow.TraitMap, pick(s, 0, 0, time.Minute)
 			}
 		}
 		p.steps = append(p.steps, step)

@@ -19,6 +19,7 @@ func (w *world) check(d Decision) {
 	w.checkFastPath()
 	w.checkDynamic()
 	w.checkInbox()
+	w.checkMaps(d)
 }
 
 // checkInbox: signals are numbered without a gap, each is in the inbox or was taken by one
@@ -226,7 +227,7 @@ func (w *world) checkWaits() {
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, sleep)
 		case retrying != (t.State == Backoff) || retrying && backoff.Epoch != t.Epoch:
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, backoff)
-		case queued && limited != (t.StartTimeout > 0) || queued && limited && wait.Epoch != t.Epoch:
+		case queued && limited != (t.StartTimeout > 0 && !t.Flags.Has(FlagSpread)) || queued && limited && wait.Epoch != t.Epoch:
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, wait)
 		case bounded != (t.State == Waiting && t.Sleep > 0) || bounded && late.Epoch != t.Epoch:
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, late)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 //	                                    for a condition, then options: sleep=,
 //	                                    until, start_timeout=, run_if_all_skipped,
 //	                                    wait=, deadline=, skips_late, child,
-//	                                    abandons
+//	                                    abandons, map
 //	given STEP skip|fail|until=         what conditions on the input say
 //	start                               the run begins
 //	claim STEP... [pod=]                a pod takes the tasks
@@ -29,7 +30,10 @@ import (
 //	error STEP [retry=] [timeout=]      right ones
 //	lose STEP [max=]
 //	release STEP
-//	yield STEP                          its child run begins
+//	yield STEP [items=] [window=] [allowed=]
+//	                                    its child run begins, or its elements,
+//	                                    which are steps such as files[0]
+//	taken STEP ITEM...                  elements that an earlier run completed
 //	ended STEP completed|skipped|failed|canceled|gone [in=] [why=]
 //	                                    its child run has ended
 //	fire TIMER [STEP] [epoch=]          a timer fires, the clock moves to it
@@ -117,6 +121,13 @@ func (s *script) block(lines []string) {
 			}
 		}
 		return
+	case "taken":
+		for _, item := range first.args[1:] {
+			n, err := strconv.Atoi(item)
+			require.NoError(s.tb, err)
+			s.w.takeOver(s.step(first.args[0]), int32(n))
+		}
+		return
 	case "at":
 		s.w.now = time.Unix(0, 0).UTC().Add(duration(s.tb, first.args[0]))
 		return
@@ -141,6 +152,11 @@ func (s *script) step(name string) int32 {
 	for i := range len(s.w.plan.steps) + 1 {
 		if s.w.plan.name(int32(i)) == name {
 			return int32(i)
+		}
+	}
+	for i := range s.w.tasks {
+		if s.w.name(s.w.tasks[i].Step) == name {
+			return s.w.tasks[i].Step
 		}
 	}
 	require.Equal(s.tb, "run", name, "no such step")
@@ -183,8 +199,8 @@ func (s *script) fact(c command) Fact {
 	}
 	step := s.step(c.args[0])
 	var t Task
-	if int(step) < len(s.w.tasks) {
-		t = s.w.tasks[step]
+	if row := s.w.task(step); row != nil {
+		t = *row
 	}
 	r := TaskReported{
 		Step: step, Epoch: c.number(s.tb, "epoch", t.Epoch), Pod: c.number(s.tb, "pod", t.Pod),
@@ -204,6 +220,9 @@ func (s *script) fact(c command) Fact {
 		r.Kind = Released
 	case "yield":
 		r.Kind, r.Child = Yielded, "child-of-"+c.args[0]
+		if items := c.number(s.tb, "items", 0); items > 0 {
+			r.Map = s.w.spreading(step, int32(items), int32(c.number(s.tb, "window", 10)), int32(c.number(s.tb, "allowed", 0)))
+		}
 	default:
 		require.Fail(s.tb, "no command "+c.name)
 	}

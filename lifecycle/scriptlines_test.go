@@ -97,6 +97,8 @@ func parsePlan(tb testing.TB, graph command, lines []string) plan {
 				step.traits |= workflow.TraitSleepUntil
 			case "child":
 				step.traits |= workflow.TraitChild
+			case "map":
+				step.traits |= workflow.TraitMap
 			case "abandons":
 				step.traits |= workflow.TraitAbandons
 			case "skips_late":
@@ -146,31 +148,34 @@ func (s *script) decision(facts int, d Decision) {
 		if e.Suspect {
 			suspect = "suspect"
 		}
-		s.print("+ ready %s %s %s", s.w.plan.name(e.Step), lanes[e.Lane], suspect)
+		s.print("+ ready %s %s %s", s.w.name(e.Step), lanes[e.Lane], suspect)
 	}
 	for _, t := range d.Taken {
-		s.print("+ %s takes signal %d", s.w.plan.name(t.Step), t.N)
+		s.print("+ %s takes signal %d", s.w.name(t.Step), t.N)
 	}
 	for _, step := range d.Begun {
-		s.print("+ child run of %s", s.w.plan.name(step))
+		s.print("+ child run of %s", s.w.name(step))
 	}
 	for _, step := range d.Given {
-		s.print("+ %s gets the output of its child run", s.w.plan.name(step))
+		s.print("+ %s gets the output of its child run", s.w.name(step))
 	}
 	for _, step := range d.Stopped {
-		s.print("- child run of %s", s.w.plan.name(step))
+		s.print("- child run of %s", s.w.name(step))
+	}
+	for _, m := range d.Maps {
+		s.print("%s of %d: %d open, %d failed, %d left", m.Name, m.Items, m.Open, m.Failed, m.Left)
 	}
 	for _, step := range d.DropTimers {
-		s.print("- timers of %s", s.w.plan.name(step))
+		s.print("- timers of %s", s.w.name(step))
 	}
 	for _, t := range d.Timers {
-		s.print("+ timer %s of %s at %v", timerNames()[t.Kind], s.w.plan.name(t.Step), t.At.Sub(time.Unix(0, 0)))
+		s.print("+ timer %s of %s at %v", timerNames()[t.Kind], s.w.name(t.Step), t.At.Sub(time.Unix(0, 0)))
 	}
 }
 
 // event prints one event: what it is about, its number, and what it carries.
 func (s *script) event(e Event) {
-	line := fmt.Sprintf("%s %v #%d", s.w.plan.name(e.Step), e.Kind, e.N)
+	line := fmt.Sprintf("%s %v #%d", s.w.name(e.Step), e.Kind, e.N)
 	if e.Pod != 0 {
 		line += fmt.Sprintf(" pod=%d", e.Pod)
 	}
@@ -199,6 +204,6 @@ func (s *script) event(e Event) {
 func (s *script) show() {
 	s.print("run %v", s.w.run.State)
 	for i := range s.w.tasks {
-		s.print("%s %v", s.w.plan.name(int32(i)), s.w.tasks[i].State)
+		s.print("%s %v", s.w.name(s.w.tasks[i].Step), s.w.tasks[i].State)
 	}
 }

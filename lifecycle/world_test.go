@@ -26,6 +26,9 @@ type world struct {
 	taken  map[int64]int32 // by which step an entry was
 	begun  map[int32]int   // child runs of a step
 	given  map[int32]int   // outputs of child runs, to a step
+	maps   map[int32]Map   // that have begun elements, without Next
+	lists  map[int32]list  // of these
+	opened map[int32]int32 // elements of these that have not ended
 
 	checked int             // events that were checked
 	counts  map[int32]int64 // of events per step
@@ -43,7 +46,7 @@ func newWorld(tb testing.TB, p plan) *world {
 	w := &world{
 		tb: tb, plan: p, run: NewRun(g), now: time.Unix(0, 0).UTC(),
 		queue: map[int32]Enqueue{}, timers: map[timerKey]Timer{}, taken: map[int64]int32{},
-		begun: map[int32]int{}, given: map[int32]int{},
+		begun: map[int32]int{}, given: map[int32]int{}, maps: map[int32]Map{}, lists: map[int32]list{}, opened: map[int32]int32{},
 		counts: map[int32]int64{}, folded: map[int32]State{},
 	}
 	if p.depth > 0 {
@@ -59,16 +62,30 @@ func newWorld(tb testing.TB, p plan) *world {
 // apply decides on facts the way a store does and writes the decision.
 func (w *world) apply(facts ...Fact) Decision {
 	w.tb.Helper()
+	asked := facts
+	for i, fact := range facts {
+		if r, is := fact.(TaskReported); is && r.Map != nil {
+			w.list(r.Step, r.Map)
+			copied := *r.Map
+			copied.Next, r.Map = slices.Clone(copied.Next), &copied
+			asked = slices.Clone(asked)
+			asked[i] = r
+		}
+	}
 	few := w.rows(facts)
 	before := clone(few)
 	d := Decide(w.run, few, facts, w.now)
 	w.same(before, few, "Decide changed its arguments")
+	w.same(asked, facts, "Decide changed the facts")
 
 	all := Decide(w.run, w.allRows(), facts, w.now)
 	require.False(w.tb, all.MissingAll || all.MissingInbox)
 	require.Empty(w.tb, all.Missing)
-	if d.MissingAll || d.MissingInbox || len(d.Missing) > 0 {
-		d = all
+	require.Empty(w.tb, all.MissingMaps)
+	for rounds := 0; d.MissingAll || d.MissingInbox || len(d.Missing)+len(d.MissingMaps) > 0; rounds++ {
+		require.Less(w.tb, rounds, 3*len(w.tasks), "what a decision asks for comes to an end")
+		few = w.more(few, d)
+		d = Decide(w.run, few, facts, w.now)
 	}
 	w.same(all, d, "few rows and all rows decide differently")
 	w.write(d)
@@ -120,12 +137,47 @@ func (w *world) rows(facts []Fact) Rows {
 	return rows
 }
 
+// more returns the rows with those that a decision asked for.
+func (w *world) more(rows Rows, asks Decision) Rows {
+	w.tb.Helper()
+	add := func(t *Task) {
+		if t != nil && !slices.ContainsFunc(rows.Tasks, func(other Task) bool { return other.Step == t.Step }) {
+			rows.Tasks = append(rows.Tasks, *t)
+		}
+	}
+	for _, step := range asks.Missing {
+		if w.task(step) == nil {
+			rows.Complete = true // a store knows by then that there is none
+		}
+		add(w.task(step))
+	}
+	for i := range w.tasks {
+		if asks.MissingAll || rows.Complete {
+			add(&w.tasks[i])
+		}
+	}
+	rows.Complete = rows.Complete || asks.MissingAll
+	if asks.MissingInbox {
+		rows.Inbox, rows.InboxKnown = slices.Clone(w.inbox), true
+	}
+	for _, step := range asks.MissingMaps {
+		require.False(w.tb, slices.ContainsFunc(rows.Maps, func(m Map) bool { return m.Step == step }), "the map was given")
+		rows.Maps = append(rows.Maps, w.mapOf(step))
+	}
+	slices.SortFunc(rows.Tasks, func(a, b Task) int { return int(a.Step) - int(b.Step) })
+	return rows
+}
+
 func (w *world) allRows() Rows {
-	return Rows{Tasks: slices.Clone(w.tasks), Complete: true, Inbox: slices.Clone(w.inbox), InboxKnown: true}
+	rows := Rows{Tasks: slices.Clone(w.tasks), Complete: true, Inbox: slices.Clone(w.inbox), InboxKnown: true}
+	for step := range w.maps {
+		rows.Maps = append(rows.Maps, w.mapOf(step))
+	}
+	return rows
 }
 
 func clone(r Rows) Rows {
-	r.Tasks = slices.Clone(r.Tasks)
+	r.Tasks, r.Maps = slices.Clone(r.Tasks), slices.Clone(r.Maps)
 	for i := range r.Tasks {
 		r.Tasks[i].Children = slices.Clone(r.Tasks[i].Children)
 	}
@@ -164,6 +216,10 @@ func (w *world) write(d Decision) {
 		require.Equal(w.tb, w.task(t.Step).Signal, w.inbox[at].Name)
 		w.inbox = slices.Delete(w.inbox, at, at+1)
 		w.taken[t.N] = t.Step
+	}
+	for _, m := range d.Maps {
+		m.Next = nil
+		w.maps[m.Step] = m
 	}
 }
 
