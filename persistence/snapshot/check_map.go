@@ -36,7 +36,7 @@ func (c *checker) maps(r *Run) {
 		isMap := t.Traits.Has(workflow.TraitMap) && !t.IsElement()
 		switch {
 		case isMap && t.Flags.Has(lifecycle.FlagSpread) != known[t.Step]:
-			c.failf("I21: run %v step %d has begun elements: %v, and counts them: %v", r.ID, t.Step, t.Flags.Has(lifecycle.FlagSpread), known[t.Step])
+			c.failf("I21: run %v step %d has begun its elements: %v, and counts them: %v", r.ID, t.Step, t.Flags.Has(lifecycle.FlagSpread), known[t.Step])
 		case t.IsElement() && !t.isTaken() && !known[t.Dynamic.Owner]:
 			c.failf("I21: run %v step %d is an element of step %d, which has begun none", r.ID, t.Step, t.Dynamic.Owner)
 		}
@@ -71,12 +71,12 @@ func (c *checker) oneMap(r *Run, m *lifecycle.Map, elements []*Task) {
 		c.failf("I21: run %v step %d has %d open elements: at most %d may be", r.ID, m.Step, open, m.Window)
 	case owner.State != lifecycle.Waiting && owner.State != lifecycle.Canceled && open > 0:
 		c.failf("I21: run %v step %d is %v and has %d open elements", r.ID, m.Step, owner.State, open)
-	case owner.State == lifecycle.Completed && m.Left > 0:
-		c.failf("I21: run %v step %d has completed, and %d items have no element", r.ID, m.Step, m.Left)
-	case owner.State != lifecycle.Waiting: // nothing is counted any more
+	case owner.State == lifecycle.Completed && (m.Left > 0 || breaks):
+		c.failf("I21: run %v step %d has completed, %d items have no element, and %d elements failed, where %d may", r.ID, m.Step, m.Left, m.Failed, m.Allowed)
 	case open != m.Open || failed != m.Failed || made+m.Left+taken != m.Items:
 		c.failf("I21: run %v step %d counts %d open, %d failed, %d to come of %d; it has %d, %d, %d made, %d taken over", r.ID, m.Step,
 			m.Open, m.Failed, m.Left, m.Items, open, failed, made, taken)
+	case owner.State != lifecycle.Waiting: // no more begin
 	case open == 0:
 		c.failf("I21: run %v step %d waits, and no element is open", r.ID, m.Step)
 	case !breaks && m.Left > 0 && open < m.Window:
