@@ -64,7 +64,9 @@ var rooms = map[string]room{
 		ours: []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/registry"},
 	},
 	"persistence/postgres/internal/elements": {
-		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql"},
+		ours: []string{
+			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql",
+		},
 		outside: []string{pgx},
 	},
 	"persistence/postgres/internal/family": {

@@ -148,5 +148,11 @@ func (g *grantRows) dynamic(ctx context.Context, on pgsql.Querier, definitions [
 			}
 		}
 	}
-	return elements.LoadDynamic(ctx, g.s.DB, on, tasks)
+	if len(tasks) > 0 { // what cannot be read stays with a claim that is asked again
+		resting := g.s.quarantine.Excluded().Runs
+		tasks = slices.DeleteFunc(tasks, func(t workflow.TaskID) bool { return slices.Contains(resting, t.Run) })
+	}
+	return elements.LoadDynamic(ctx, g.s.DB, on, tasks, func(run workflow.RunID, err error) error {
+		return g.s.quarantine.AddUnreadable(ctx, run, err)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -217,4 +218,40 @@ func TestAMapOfManyElementsIsArchivedAndReadable(t *testing.T) {
 		require.Equal(t, n, value[int](k.database, "select count(distinct step)::int from {schema}.event_list where run = $1 and step like 'files[%'", [16]byte(run)))
 	})
 	require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.map_items"))
+}
+
+// An item that the disk has lost keeps only its run from its elements: the others are granted with
+// theirs.
+func TestAnItemThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	g := storetest.Mapped()
+	k, pod := withPod(t, g)
+	var runs []workflow.RunID
+	for range 3 {
+		run, record := k.spread(pod, g, 1, 1, 0)
+		record.Transitions[0].Map.Items[0] = []byte(noise())
+		k.send(record)
+		runs = append(runs, run)
+		k.exec("delete from {schema}.ready_queue where run_id = $1", [16]byte(run)) // or the next one would claim its element
+	}
+	k.exec(`insert into {schema}.ready_queue (queue, band, handler, fair_id, run_id, step, suspect)
+		select t.queue, 0, t.handler, 2097152::bigint * 1000 + 2 + row_number() over (order by t.run_id), t.run_id, t.step, false from {schema}.tasks t where t.state = 2`)
+	k.lose("map_items", 1)
+	request := k.request(pod, 10)
+	grants := k.claimed(request).Grants
+	require.Len(t, grants, 2)
+	for _, grant := range grants {
+		require.NotEmpty(t, grant.Item)
+	}
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Unreadable))
+	require.Len(t, k.claimed(request).Grants, 2, "the claim is asked again")
+	k.complete(pod, grants...)
+	at := slices.IndexFunc(runs, func(run workflow.RunID) bool { return grants[0].Task.Run != run && grants[1].Task.Run != run })
+	k.exec(`update {schema}.map_items set payload = 'null' where run_id = $1`, [16]byte(runs[at]))
+	k.endRests()
+	grants = k.claimed(request).Grants
+	require.Len(t, grants, 1)
+	require.Equal(t, "null", string(grants[0].Item))
+	k.complete(pod, grants...)
+	k.ends(pod, runs)
 }

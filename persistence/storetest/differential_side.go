@@ -91,12 +91,10 @@ func (s *side) setNow(now *time.Time, err error) {
 	*now = flat(*now)
 }
 
-// errorText is the text of an error. A text of the database's own is not compared, nor what is
-// behind a colon where an element failed with one.
+// errorText is the text of an error. A text of the database's own is not compared, nor where it is
+// part of why a child run or a map failed.
 func errorText(class, text string) string {
-	if class == lifecycle.ClassElementFailed {
-		text, _, _ = strings.Cut(text, ":")
-	}
+	text, _, _ = strings.Cut(text, persistence.ErrBadRow.Error())
 	if class == persistence.ClassBadRow {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -70,29 +71,41 @@ type Dynamic struct {
 	Items map[workflow.TaskID][]byte // of elements of maps
 }
 
-// LoadDynamic reads what some tasks are that are dynamic.
-func LoadDynamic(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflow.TaskID) (Dynamic, error) {
+// LoadDynamic reads what some tasks are that are dynamic. What cannot be read is left out, and
+// unreadable is called for its run; in a transaction it fails that.
+func LoadDynamic(
+	ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflow.TaskID, unreadable func(workflow.RunID, error) error,
+) (Dynamic, error) {
+	found := Dynamic{map[workflow.RunID]pgsql.DynamicTasks{}, map[workflow.TaskID][]byte{}}
 	if len(of) == 0 {
-		return Dynamic{}, nil
+		return found, nil
 	}
+	blames := pgerr.Unreadable
+	if _, is := on.(pgx.Tx); is {
+		blames = func(error) bool { return false }
+	}
+	return found, pgsql.Bisect(of, func(part []workflow.TaskID) error { return found.load(ctx, db, on, part) }, blames,
+		func(task workflow.TaskID, err error) error { return unreadable(task.Run, err) })
+}
+
+func (d *Dynamic) load(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of []workflow.TaskID) error {
 	text, args := db.Bind("load_dynamic", columns(of))
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
-		return Dynamic{}, err
+		return err
 	}
-	found := Dynamic{map[workflow.RunID]pgsql.DynamicTasks{}, map[workflow.TaskID][]byte{}}
 	var id workflow.TaskID
 	var task lifecycle.Dynamic
 	var item []byte
 	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id.Run), &id.Step, &task.Declared, &task.Name, &item}, func() error {
-		if found.Tasks[id.Run] == nil {
-			found.Tasks[id.Run] = pgsql.DynamicTasks{}
+		if d.Tasks[id.Run] == nil {
+			d.Tasks[id.Run] = pgsql.DynamicTasks{}
 		}
-		found.Tasks[id.Run][id.Step] = task
+		d.Tasks[id.Run][id.Step] = task
 		if item != nil {
-			found.Items[id] = item
+			d.Items[id] = item
 		}
 		return nil
 	})
-	return found, err
+	return err
 }
