@@ -40,6 +40,8 @@ func indexes() []index {
 		{"inbox", "run_id, id", primary},
 		{"intake", "id", primary},
 		{"leader_epoch", "one", primary},
+		{"map_items", "run_id, step, item", primary},
+		{"maps", "run_id, step", primary},
 		{"parked_tasks", "handler, fair_id", plain},
 		{"parked_tasks", "run_id, step", primary},
 		{"parked_timers", "run_id, step, kind, key", primary},
