@@ -255,3 +255,17 @@ func TestAnItemThatCannotBeReadStopsNoOther(t *testing.T) {
 	k.complete(pod, grants...)
 	k.ends(pod, runs)
 }
+
+// BenchmarkElements is a map of 1,000 elements, 100 at once: what the database needs for it.
+func BenchmarkElements(b *testing.B) {
+	g := storetest.Mapped()
+	k := newFixture(openDatabase(b, Options{}), g)
+	pod := k.join(time.Hour)
+	for b.Loop() {
+		_, record := k.spread(pod, g, 1000, 100, 0)
+		k.send(record)
+		for grants := k.claim(pod, 100); len(grants) > 0; grants = k.claim(pod, 100) {
+			k.complete(pod, grants...)
+		}
+	}
+}

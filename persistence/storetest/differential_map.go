@@ -50,7 +50,7 @@ func spreading(h held) bool {
 
 // spread lets the elements of a map begin, now and then what a store refuses; or the map has an
 // empty list and completes.
-func (w *differ) spread(r *sent, h held) {
+func (w *differ) spread(r *sent) {
 	if w.chance(8) {
 		return
 	}

@@ -97,7 +97,7 @@ func (w *differ) report(h held) sent {
 		return r
 	}
 	if spreading(h) {
-		w.spread(&r, h)
+		w.spread(&r)
 	}
 	if r.Report != lifecycle.Succeeded {
 		return r
