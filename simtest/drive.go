@@ -272,6 +272,8 @@ func (s *Sim) unfinished() string {
 			switch node := &run.Graph.Nodes[t.Step]; {
 			case t.State == lifecycle.Waiting && node.Kind == workflow.ChildRun:
 				text += fmt.Sprintf(", step %q waits for a run of %q", node.Name, node.Child.Workflow)
+			case t.State == lifecycle.Waiting && node.Kind == workflow.Map:
+				text += fmt.Sprintf(", step %q waits for its elements", node.Name)
 			case t.State == lifecycle.Waiting:
 				text += fmt.Sprintf(", step %q waits for the signal %q", node.Name, node.Signal)
 			default:

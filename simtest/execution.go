@@ -21,6 +21,7 @@ type execution struct {
 	sim      *Sim
 	pod      *sim.Pod
 	about    actors.TaskInfo
+	step     string // as the workflow declares it: of an element its map
 	began    time.Duration
 	ended    time.Duration
 	end      string      // how; "": it has not ended
@@ -57,7 +58,7 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 		}
 		f.Call = func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			about := actors.AttemptFrom(ctx).Info()
-			x := &execution{sim: s, pod: p, about: about}
+			x := &execution{sim: s, pod: p, about: about, step: f.Step}
 			defer x.left.Store(true)
 			x.visit("begins", x.begins)
 			if f.Options.InTx && !stubbed {
@@ -136,7 +137,7 @@ func (x *execution) ends(err error, done func()) {
 		x.pod.Crash()
 		return
 	}
-	if s.world.Visit(stepTwice, x.about.Workflow+"/"+x.about.Step) {
+	if s.world.Visit(stepTwice, x.about.Workflow+"/"+x.step) {
 		x.pod.Crash()
 		return
 	}

@@ -113,7 +113,7 @@ type call struct {
 // travel plays the way of a call to the service and back.
 func (c *call) travel(out, back time.Duration, answer func(error)) {
 	x, s := c.x, c.x.sim
-	place := c.service + " " + x.about.Step
+	place := c.service + " " + x.step
 	fails := s.world.Visit(sim.Class(ServiceFails), place)
 	unsure := s.world.Visit(sim.Class(ServiceUnsure), place)
 	lostWithPod := s.random.IntN(2) == 0

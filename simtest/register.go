@@ -87,15 +87,23 @@ func (w *Workflow[I, O]) start(
 		}
 		done()
 	})
-	return &Started[O]{sim: s, run: run, again: func(cancel func(context.Context, *troupe.Run[O]) error) error {
-		return w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) error {
-			status, err := run.Status(ctx)
-			if err != nil {
-				return err
-			}
-			return cancel(ctx, handle.Get(status.Tenant, run.ID()))
-		})
-	}}, nil
+	return w.started(run), nil
+}
+
+// started returns what a test does with a run.
+func (w *Workflow[I, O]) started(run *troupe.Run[O]) *Started[O] {
+	return &Started[O]{
+		sim: w.sim, run: run, requeue: func() (*Started[O], error) { return w.requeue(run) },
+		again: func(cancel func(context.Context, *troupe.Run[O]) error) error {
+			return w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) error {
+				status, err := run.Status(ctx)
+				if err != nil {
+					return err
+				}
+				return cancel(ctx, handle.Get(status.Tenant, run.ID()))
+			})
+		},
+	}
 }
 
 const (
@@ -144,27 +152,33 @@ func worthAnother(err error) bool {
 
 // handle returns that of a pod that is up; nil: there is none.
 func (w *Workflow[I, O]) handle() *troupe.Handle[I, O] {
-	s := w.sim
 	var found *troupe.Handle[I, O]
-	s.visit("choose", func(done func()) {
-		first := s.random.IntN(len(s.slots))
-		for i := range s.slots {
-			c := s.slots[(first+i)%len(s.slots)]
-			if handle, ok := c.handles[w.name].(*troupe.Handle[I, O]); ok && c.pod != nil && !c.stopping {
-				found = handle
-				break
-			}
-		}
+	w.sim.visit("choose", func(done func()) {
+		_, found = w.choose()
 		done()
 	})
 	return found
 }
 
+// choose returns the engine of a pod that is up, and its handle; nil: there is none.
+func (w *Workflow[I, O]) choose() (*troupe.Engine, *troupe.Handle[I, O]) {
+	s := w.sim
+	first := s.random.IntN(len(s.slots))
+	for i := range s.slots {
+		c := s.slots[(first+i)%len(s.slots)]
+		if handle, ok := c.handles[w.name].(*troupe.Handle[I, O]); ok && c.pod != nil && !c.stopping {
+			return c.engine, handle
+		}
+	}
+	return nil, nil
+}
+
 // Started is a run that was started.
 type Started[O any] struct {
-	sim   *Sim
-	run   *troupe.Run[O]
-	again func(func(context.Context, *troupe.Run[O]) error) error
+	sim     *Sim
+	run     *troupe.Run[O]
+	again   func(func(context.Context, *troupe.Run[O]) error) error
+	requeue func() (*Started[O], error)
 }
 
 // ID returns the id of the run.
@@ -202,6 +216,15 @@ func (r *Started[O]) States() map[string]troupe.State {
 		states[step.Name] = step.State
 	}
 	return states
+}
+
+// Elements returns a page of the elements of a map of the run as they stand.
+func (r *Started[O]) Elements(step string, filter troupe.ElementFilter) troupe.ElementPage {
+	page, err := r.run.Elements(r.sim.context, step, filter)
+	if err != nil {
+		r.sim.Fatalf("elements: %v", err)
+	}
+	return page
 }
 
 // Events returns the history of the run so far.

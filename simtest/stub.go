@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -15,13 +16,14 @@ type stub func(own actors.StepFunction) func(ctx context.Context, in actors.Inpu
 // Call is what a [Stub] is called with.
 type Call[I, T any] struct {
 	Input I // of the run
-	// Real calls the step's own function.
+	// Real calls the step's own function, of an element of a map for its item.
 	Real    func(ctx context.Context) (T, error)
 	parents map[string]func(target any) error
+	item    func(target any) error // nil: it is no element of a map
 }
 
 // Stub puts fn in the place of a step's function, on all pods. T is the type of
-// the step's output. Steps with troupe.InTx need one here, because there is no
+// the step's output; of a map that of the result of an element, and fn is called for each. Steps with troupe.InTx need one here, because there is no
 // transaction for them; [OnCommit] does what theirs does. Stub before anything
 // starts.
 func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx context.Context, call Call[I, T]) (T, error)) {
@@ -55,13 +57,17 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 					return actors.CodecFor(own.Codec, place).Unmarshal(parent.Output, target)
 				}
 			}
+			about := troupe.Task(ctx)
+			if own.Map != nil {
+				call.item = func(target any) error { return codecs(actors.PayloadItem, about.Step).Unmarshal(bytes.Clone(in.Item), target) }
+			}
 			call.Real = func(ctx context.Context) (T, error) {
 				var value T
 				again := in
 				again.Once = false // the stub may read the inputs, too
 				out, err := own.Call(ctx, again)
 				if err == nil {
-					err = codecs(actors.PayloadOutput, step).Unmarshal(out.Payload, &value)
+					err = codecs(actors.PayloadOutput, about.Step).Unmarshal(out.Payload, &value)
 				}
 				return value, err
 			}
@@ -72,6 +78,14 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			return own.Finish(ctx, value)
 		}
 	}
+}
+
+// Item returns the item of the element of a map that is stubbed, and whether the step is a map of
+// such items.
+func Item[E, I, T any](call Call[I, T]) (E, bool) {
+	var item E
+	known := call.item != nil && call.item(&item) == nil
+	return item, known
 }
 
 // codecsOf returns what encodes and decodes the payloads of an attempt.
