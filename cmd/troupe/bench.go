@@ -34,6 +34,7 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
 		Example: `  troupe bench                                       100 diamonds at a time, for 10 s
   troupe bench --rate 50 --duration 30s --pods 4     latencies of a steady load
   troupe bench --shape chain-10 --runs 5000 --step-latency 10ms-30ms
+  troupe bench --shape map-100000 --runs 1           one run that executes a function for each of 100,000 items
   troupe bench --failure-rate 0.05 --fatal-rate 0.01 --json`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,7 +46,7 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
 			if values.Config.Slots > 0 && !c.Flags().Changed("slots") {
 				options.Slots = values.Config.Slots
 			}
-			for _, name := range []string{"runs", "concurrent", "duration", "rate"} {
+			for _, name := range []string{"runs", "concurrent", "duration", "rate", "at-once"} {
 				if c.Flags().Changed(name) {
 					options.Asked = append(options.Asked, "--"+name)
 				}
@@ -63,6 +64,7 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&options.Shape, "shape", options.Shape, "what a run is: "+load.Shapes)
+	flags.IntVar(&options.AtOnce, "at-once", 0, "elements of each map that are open at once (default 100, with shapes that are maps)")
 	flags.Int64Var(&options.Runs, "runs", 0, "how many runs to trigger (default: as many as fit into --duration)")
 	flags.DurationVar(&options.Duration, "duration", 0, "how long to trigger runs (default 10s, unless --runs is given)")
 	flags.IntVar(&options.Concurrent, "concurrent", 0, "runs open at once, over all pods (default 100, unless --rate is given)")

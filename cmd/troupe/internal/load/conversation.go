@@ -29,6 +29,7 @@ type tally struct {
 	Refused   int64   `json:"refused"`        // or answered with another error
 	Refusal   string  `json:"refusal"`        // the first of these
 	Steps     int64   `json:"steps"`          // executed to their end
+	Elements  int64   `json:"elements"`       // of these, elements of maps
 	Retried   int64   `json:"retried"`        // attempts that failed because they were asked to
 	Failed    int64   `json:"failed"`         // runs seen to end as failed, which were asked to
 	Errored   int64   `json:"errored"`        // attempts that failed unasked
@@ -53,11 +54,11 @@ type account struct {
 	Acknowledged *Histogram `json:"acknowledged"`
 	Started      *Histogram `json:"started"`
 	Ended        *Histogram `json:"ended"`
-	Triggers     Batches    `json:"triggers"`    // transactions that stored triggers
-	Claims       Batches    `json:"claims"`      // … that claimed tasks
-	Records      Batches    `json:"records"`     // … that recorded what became of them
-	Wakes        int64      `json:"wakes"`       // heard
-	Looks        int64      `json:"looks"`       // transactions that are ours, not the engine's
-	CPU          int64      `json:"cpu"`         // nanoseconds
-	PeakMemory   int64      `json:"peak_memory"` // bytes; 0: not known
+	Triggers     Batches    `json:"triggers"` // transactions that stored triggers
+	Claims       Batches    `json:"claims"`   // … that claimed tasks
+	Records      Batches    `json:"records"`  // … that recorded what became of them
+	Wakes        int64      `json:"wakes"`    // heard
+	Looks        int64      `json:"looks"`    // transactions that are ours, not the engine's
+	CPU          int64      `json:"cpu"`      // nanoseconds
+	Memory       memory     `json:"memory"`
 }

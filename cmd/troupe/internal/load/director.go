@@ -217,6 +217,7 @@ func (d *director) sum() tally {
 			all.Refusal = t.Refusal
 		}
 		all.Steps += t.Steps
+		all.Elements += t.Elements
 		all.Retried += t.Retried
 		all.Failed += t.Failed
 		all.Errored += t.Errored

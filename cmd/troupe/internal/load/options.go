@@ -36,6 +36,7 @@ type Load struct {
 	Concurrent  int           `json:"concurrent,omitempty"`  // runs open at once, if there is no rate
 	Rate        float64       `json:"rate,omitempty"`        // runs a second; 0: as many as Concurrent allows
 	Payload     int           `json:"payload"`               // bytes of an input and of each output, besides a few of our own
+	AtOnce      int           `json:"at_once,omitempty"`     // elements of one map that are open at once; 0: no maps
 	Tenants     int           `json:"tenants"`
 	FailureRate float64       `json:"failure_rate"` // share of steps whose first attempt fails
 	FatalRate   float64       `json:"fatal_rate"`   // share of runs whose last step fails for good
@@ -62,6 +63,9 @@ func (o *Options) Complete() {
 	if o.Rate == 0 {
 		o.Concurrent = cmp.Or(o.Concurrent, concurrentDefault)
 	}
+	if s, err := parseShape(o.Shape); err == nil && s.isMap() {
+		o.AtOnce = cmp.Or(o.AtOnce, atOnceDefault)
+	}
 }
 
 // Most that makes sense of what is not bounded otherwise.
@@ -76,6 +80,8 @@ const (
 	durationMax = 30 * 24 * time.Hour
 	latencyMax  = 24 * time.Hour
 	payloadOwn  = 1 << 10 // bytes that an input has besides the payload, generously
+
+	payloadLimit = 1 << 20 // of the engine, unless it is configured
 )
 
 // Validate returns everything that is wrong, joined.
@@ -121,7 +127,7 @@ func (o Options) Validate() error {
 	if at, err := os.Stat(o.Profiles); o.Profiles != "" && (err != nil || !at.IsDir()) {
 		wrong("--cpuprofile is %q, which is not a folder: make it first", o.Profiles)
 	}
-	return errors.Join(append(problems, o.contradictions()...)...)
+	return errors.Join(slices.Concat(problems, o.contradictions(), o.mapProblems())...)
 }
 
 func (o Options) asked(flag string) bool { return slices.Contains(o.Asked, flag) }
@@ -135,7 +141,7 @@ func (o Options) contradictions() []error {
 	if o.Rate == 0 && o.Concurrent > 0 && o.Concurrent < o.Pods {
 		problems = append(problems, fmt.Errorf("--concurrent is %d with %d pods: use at least one run for each pod", o.Concurrent, o.Pods))
 	}
-	limit := cmp.Or(o.Config.PayloadLimit, 1<<20)
+	limit := cmp.Or(o.Config.PayloadLimit, payloadLimit)
 	if o.Payload < 0 || o.Payload > limit-payloadOwn {
 		problems = append(problems, fmt.Errorf("--payload is %d: use 0 to %d, or set TROUPE_PAYLOAD_LIMIT", o.Payload, limit-payloadOwn))
 	}

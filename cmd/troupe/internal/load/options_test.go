@@ -25,16 +25,30 @@ func TestDefaultsAreALoad(t *testing.T) {
 	require.NoError(t, o.Validate())
 	require.Zero(t, o.Duration, "as many runs as were asked for, however long it takes")
 	require.Zero(t, o.Concurrent, "the loop is open")
+	require.Zero(t, o.AtOnce, "there are no maps")
+
+	o = Defaults()
+	o.Shape = "map-100000"
+	require.NoError(t, o.Validate())
+	o.Complete()
+	require.NoError(t, o.Validate())
+	require.Equal(t, atOnceDefault, o.AtOnce)
 }
 
 // Each problem names the flag, what was given, and the remedy.
 func TestValidateNamesTheFlagAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Options){
-		`--shape is "ring": use one of single, chain-N, diamond, fan-N, orders`:                                  func(o *Options) { o.Shape = "ring" },
-		`--shape is "single-3": use one of single, chain-N, diamond, fan-N, orders`:                              func(o *Options) { o.Shape = "single-3" },
-		`--shape is "chain": use chain-N with N from 1 to 1000, as in chain-10`:                                  func(o *Options) { o.Shape = "chain" },
-		`--shape is "fan-1001": use fan-N with N from 1 to 1000, as in fan-10`:                                   func(o *Options) { o.Shape = "fan-1001" },
+		`--shape is "ring": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N`:                             func(o *Options) { o.Shape = "ring" },
+		`--shape is "single-3": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N`:                         func(o *Options) { o.Shape = "single-3" },
+		`--shape is "chain": use chain-N with N from 1 to 1000, as in chain-10`:                                               func(o *Options) { o.Shape = "chain" },
+		`--shape is "fan-1001": use fan-N with N from 1 to 1000, as in fan-10`:                                                func(o *Options) { o.Shape = "fan-1001" },
+		`--shape is "map-0": use map-N with N from 1 to 100000, as in map-1000, which map alone is, too`:                      func(o *Options) { o.Shape = "map-0" },
+		`--shape is "settled-100001": use settled-N with N from 1 to 100000, as in settled-1000, which settled alone is, too`: func(o *Options) { o.Shape = "settled-100001" },
+		`--at-once is 1001: use 1 to 1000`:                             func(o *Options) { o.Shape, o.AtOnce = "map", 1001 },
+		`--at-once is 0: use 1 to 1000`:                                func(o *Options) { o.Shape, o.Asked = "map-7", []string{"--at-once"} },
+		`--at-once is for maps: leave it out, or use --shape map-1000`: func(o *Options) { o.AtOnce = 5 },
+		`the outputs of all elements are one payload: use fewer elements or a smaller --payload, or set TROUPE_PAYLOAD_LIMIT`: func(o *Options) { o.Shape, o.Payload = "settled-1000", 1050 },
 		`--runs is -1: use 1 to 1000000000`:                                                                      func(o *Options) { o.Runs = -1 },
 		`--concurrent is -5: use 1 to 1000000`:                                                                   func(o *Options) { o.Concurrent = -5 },
 		`--tenants is 0: use 1 to 100000`:                                                                        func(o *Options) { o.Tenants = 0 },

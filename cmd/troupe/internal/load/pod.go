@@ -50,6 +50,7 @@ type loaded struct {
 	worker  *worker
 	ends    *endings
 	trigger *trigger
+	memory  memoryMeter
 	cpu     time.Duration // used before the load began
 }
 
@@ -157,6 +158,7 @@ func (p *Pod) carry(ctx context.Context, engine *troupe.Engine, l *loaded, instr
 			case next.Halt:
 				stop()
 			case next.Begin > 0:
+				l.memory.begin()
 				l.cpu = testbed.OwnCPU()
 				l.meter.on.Store(true)
 				if stopProfile, err = startProfile(l.load); err != nil {
@@ -212,6 +214,7 @@ func (p *Pod) tell(ctx context.Context, l *loaded) error {
 		case <-ticks.C:
 		case <-soon:
 		}
+		l.memory.look()
 		sum := l.tally()
 		if err := p.say(news{Tally: &sum}); err != nil {
 			return err
@@ -231,7 +234,7 @@ func returnEvery(pods int) time.Duration {
 func (l *loaded) tally() tally {
 	sum := tally{
 		Idle:  l.trigger.idle.Load(), // before the counts, which are final if it is
-		Steps: l.worker.steps.Load(), Retried: l.worker.failed.Load(),
+		Steps: l.worker.steps.Load(), Elements: l.worker.elements.Load(), Retried: l.worker.failed.Load(),
 		Failed: l.ends.failed.Load(), Ends: l.ends.counts(), LastEnd: l.ends.last.Load(),
 		Errored: l.meter.errored.Load(), Lost: l.meter.lost.Load(),
 	}
@@ -249,7 +252,7 @@ func (l *loaded) close() {
 	l.account.Wakes = l.meter.wakes.Load()
 	l.account.Looks = l.ends.looks.Load()
 	l.account.CPU = int64(testbed.OwnCPU() - l.cpu)
-	l.account.PeakMemory = testbed.PeakMemory()
+	l.account.Memory = l.memory.sum()
 }
 
 func (p *Pod) say(n news) error {

@@ -19,6 +19,9 @@ type Report struct {
 	Steps          int64   `json:"steps"`
 	StepsPerSecond float64 `json:"steps_per_second"`
 
+	Elements          int64   `json:"elements,omitempty"` // of maps, among the steps
+	ElementsPerSecond float64 `json:"elements_per_second,omitempty"`
+
 	FailureRate float64 `json:"failure_rate"` // share of ended runs that failed
 	Retried     int64   `json:"retried_as_asked"`
 	Errored     int64   `json:"attempts_failed_unasked"`
@@ -71,8 +74,11 @@ type PodReport struct {
 	Triggered     int64   `json:"triggered"`
 	Steps         int64   `json:"steps"`
 	CPUSeconds    float64 `json:"cpu_seconds"`
-	Cores         float64 `json:"cores"` // of CPU, over the time of the load
+	Cores         float64 `json:"cores"`      // of CPU, over the time of the load
+	MemoryMiB     float64 `json:"memory_mib"` // resident, before the load
 	PeakMemoryMiB float64 `json:"peak_memory_mib"`
+	LiveMiB       float64 `json:"live_heap_mib"` // what the garbage collector found in use, before the load
+	PeakLiveMiB   float64 `json:"peak_live_heap_mib"`
 }
 
 // newReport adds up what the pods, the database and the machine say.
@@ -95,13 +101,14 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 			Triggered: all.Triggered, Refused: all.Refused, Refusal: all.Refusal,
 			Completed: counted.Completed, Failed: counted.Failed, Unasked: counted.Unasked, Canceled: counted.Canceled, Open: counted.Open,
 		},
-		Steps: all.Steps, Retried: all.Retried, Errored: all.Errored, Lost: all.Lost,
+		Steps: all.Steps, Elements: all.Elements, Retried: all.Retried, Errored: all.Errored, Lost: all.Lost,
 		Triggers: sums.Triggers, Claims: sums.Claims, Records: sums.Records, Wakes: sums.Wakes,
 		Acknowledged: newLatency(sums.Acknowledged), Started: newLatency(sums.Started), Ended: newLatency(sums.Ended),
 	}
 	if all.LastEnd > 0 {
 		r.Seconds = time.Unix(0, all.LastEnd).Sub(d.began).Seconds()
 		r.RunsPerSecond, r.StepsPerSecond = float64(counted.ended())/r.Seconds, float64(all.Steps)/r.Seconds
+		r.ElementsPerSecond = float64(all.Elements) / r.Seconds
 	}
 	if ended := counted.ended(); ended > 0 {
 		r.FailureRate = float64(counted.Failed) / float64(ended)
@@ -113,7 +120,8 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 	for i, a := range accounts {
 		pod := PodReport{
 			Name: d.pods[i].name, Triggered: a.Tally.Triggered, Steps: a.Tally.Steps,
-			CPUSeconds: time.Duration(a.CPU).Seconds(), PeakMemoryMiB: float64(a.PeakMemory) / (1 << 20),
+			CPUSeconds: time.Duration(a.CPU).Seconds(), MemoryMiB: mib(a.Memory.Before), PeakMemoryMiB: mib(a.Memory.Peak),
+			LiveMiB: mib(a.Memory.LiveBefore), PeakLiveMiB: mib(a.Memory.LivePeak),
 		}
 		if r.Seconds > 0 {
 			pod.Cores = pod.CPUSeconds / r.Seconds
@@ -122,6 +130,8 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 	}
 	return r
 }
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 func newLatency(h *Histogram) Latency {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -13,7 +13,7 @@ import (
 const widthMax = 1000
 
 // Shapes describes the shapes, for help.
-const Shapes = "single, chain-N, diamond, fan-N, orders"
+const Shapes = "single, chain-N, diamond, fan-N, orders, map-N, settled-N"
 
 // shape is a kind of workflow, and its size if it has one.
 type shape struct {
@@ -33,6 +33,8 @@ func parseShape(text string) (shape, error) {
 			return shape{kind, n}, nil
 		}
 		return shape{}, fmt.Errorf("--shape is %q: use %s-N with N from 1 to %d, as in %s-10", text, kind, widthMax, kind)
+	case "map", "settled":
+		return parseMap(text, kind, size, sized)
 	}
 	return shape{}, fmt.Errorf("--shape is %q: use one of %s", text, Shapes)
 }
@@ -48,6 +50,8 @@ func (s shape) steps() string {
 		return fmt.Sprintf("%d steps a run, %d of them side by side", s.n+2, s.n)
 	case "diamond":
 		return "4 steps a run, two of them side by side"
+	case "map", "settled":
+		return fmt.Sprintf("2 steps and %s a run", plural(s.n, "element"))
 	}
 	return "3 or 6 steps a run, behind a branch"
 }
@@ -68,6 +72,8 @@ func (s shape) define(w *worker) *troupe.Workflow[order, result] {
 			return troupe.Step2(b, "d", w.step2(3), left, right, w.retry())
 		case "orders":
 			return orders(b, w)
+		case "map", "settled":
+			return overList(b, w, s)
 		}
 		return troupe.Step0(b, "only", w.step0(true), w.retry())
 	})

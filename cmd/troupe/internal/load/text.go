@@ -15,6 +15,9 @@ func (l Load) describe() string {
 	} else {
 		parts = append(parts, fmt.Sprintf("at most %s open", plural(int64(l.Concurrent), "run")))
 	}
+	if l.AtOnce > 0 {
+		parts = append(parts, fmt.Sprintf("%s at once in each", plural(l.AtOnce, "element")))
+	}
 	if l.Runs > 0 {
 		parts = append(parts, plural(l.Runs, "run"))
 	}
@@ -48,6 +51,9 @@ func (r Report) text() string {
 	}
 	t.WriteString("\n")
 	line("throughput", "%s runs/s, %s steps/s, over %.1f s", number(r.RunsPerSecond), number(r.StepsPerSecond), r.Seconds)
+	if r.Elements > 0 {
+		line("elements", "%s of the steps, %s a second", grouped(r.Elements), number(r.ElementsPerSecond))
+	}
 	line("runs", "%s", r.Runs.text())
 	if r.Load.Rate > 0 && r.Seconds > 0 {
 		if wanted := r.wanted(); float64(r.Runs.Triggered) < 0.99*wanted && !r.Interrupted {
@@ -75,15 +81,21 @@ func (r Report) text() string {
 	line("batches", "%s triggers, %s claimed tasks, %s recorded ends in a transaction, on average",
 		number(r.Triggers.average()), number(r.Claims.average()), number(r.Records.average()))
 	for _, p := range r.Pods {
-		memory := ""
-		if p.PeakMemoryMiB > 0 {
-			memory = fmt.Sprintf(", %s MiB at most", number(p.PeakMemoryMiB))
-		}
-		line(p.Name, "%s triggered, %s executed, %.2f cores%s", plural(p.Triggered, "run"), plural(p.Steps, "step"), p.Cores, memory)
+		line(p.Name, "%s triggered, %s executed, %.2f cores", plural(p.Triggered, "run"), plural(p.Steps, "step"), p.Cores)
+		line("", "%s", p.memory())
 	}
 	line("machine", "%s", r.Host)
 	line("PostgreSQL", "%s", r.Server)
 	return t.String()
+}
+
+// memory says what the pod had before the load, and at most.
+func (p PodReport) memory() string {
+	text := fmt.Sprintf("%s MiB of the heap in use before the load, %s at most", number(p.LiveMiB), number(p.PeakLiveMiB))
+	if p.PeakMemoryMiB > 0 {
+		text += fmt.Sprintf("; %s MiB resident, %s at most", number(p.MemoryMiB), number(p.PeakMemoryMiB))
+	}
+	return text
 }
 
 // wanted is how many runs the schedule had.

@@ -50,8 +50,8 @@ func sampleReport() Report {
 		WALPerStep: 1234.5, TransactionsPerStep: 0.123, PodCPUPerStep: 41.26, ServerCPUPerStep: 61.5,
 		Triggers: Batches{100, 5900}, Claims: Batches{400, 18_000}, Records: Batches{300, 18_903}, Wakes: 12,
 		Pods: []PodReport{
-			{Name: "pod-1", Triggered: 2950, Steps: 9100, CPUSeconds: 12.3, Cores: 0.2, PeakMemoryMiB: 33.2},
-			{Name: "pod-2", Triggered: 2950, Steps: 8900, CPUSeconds: 12.1, Cores: 0.2},
+			{Name: "pod-1", Triggered: 2950, Steps: 9100, CPUSeconds: 12.3, Cores: 0.2, MemoryMiB: 20.1, PeakMemoryMiB: 33.2, LiveMiB: 3.2, PeakLiveMiB: 5.6},
+			{Name: "pod-2", Triggered: 2950, Steps: 8900, CPUSeconds: 12.1, Cores: 0.2, LiveMiB: 3.1, PeakLiveMiB: 5.4},
 		},
 	}
 }

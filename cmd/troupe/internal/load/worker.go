@@ -46,6 +46,8 @@ type worker struct {
 	ends    *endings
 	steps   atomic.Int64 // executed to their end
 	failed  atomic.Int64 // attempts that failed because they were asked to, and are tried again
+
+	elements atomic.Int64 // of the steps
 }
 
 func newWorker(l Load, ends *endings, started *Histogram) *worker {

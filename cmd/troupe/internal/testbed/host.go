@@ -43,8 +43,13 @@ func thisHost() Host {
 
 // PeakMemory returns the most memory that this process has had at once, in
 // bytes; 0: it is not known.
-func PeakMemory() int64 {
-	kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/self/status", "VmHWM"), " kB"), 10, 64)
+func PeakMemory() int64 { return ownMemory("VmHWM") }
+
+// Memory returns the memory that this process has now, in bytes; 0: it is not known.
+func Memory() int64 { return ownMemory("VmRSS") }
+
+func ownMemory(name string) int64 {
+	kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/self/status", name), " kB"), 10, 64)
 	if err != nil {
 		return 0
 	}
