@@ -54,7 +54,9 @@ func (c *checker) oneMap(r *Run, m *lifecycle.Map, elements []*Task) {
 		item := lifecycle.ElementOf(t.Dynamic.Name)
 		switch {
 		case t.isTaken():
-			taken++
+			if item < m.Items { // or the list that it was of had more
+				taken++
+			}
 			continue
 		case item >= m.From, item >= m.Items:
 			c.failf("I21: run %v has element %q; %d of %d items have one", r.ID, t.Dynamic.Name, m.From, m.Items)
