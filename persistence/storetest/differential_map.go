@@ -49,12 +49,17 @@ func spreading(h held) bool {
 }
 
 // spread lets the elements of a map begin, now and then what a store refuses; or the map has an
-// empty list and completes.
-func (w *differ) spread(r *sent) {
+// empty list and completes. The list is what the first step gave: a run that continues another and
+// takes over elements of it has the same.
+func (w *differ) spread(r *sent, h held) {
 	if w.chance(8) {
 		return
 	}
-	n := 1 + w.IntN(6)
+	n := 1
+	for _, digit := range h.run.Tasks[0].Output {
+		n += int(digit) % 6
+	}
+	n = min(n, 6)
 	begin := &persistence.Map{Window: 1 + int32(w.IntN(4)), Allowed: int32(w.IntN(n + 1))}
 	for i := range n {
 		begin.Items = append(begin.Items, fmt.Appendf(nil, "%d of %d", i, w.count))

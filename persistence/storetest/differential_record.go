@@ -97,7 +97,7 @@ func (w *differ) report(h held) sent {
 		return r
 	}
 	if spreading(h) {
-		w.spread(&r)
+		w.spread(&r, h)
 	}
 	if r.Report != lifecycle.Succeeded {
 		return r

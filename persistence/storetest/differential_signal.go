@@ -206,7 +206,7 @@ func (w *differ) sawDeadlines(before []workflow.TaskID) {
 // taken returns the payload of the signal that a step has taken, or the output of its child run;
 // nil: it waits for none.
 func (w *differ) taken(h held) []byte {
-	if h.task.Traits.Has(workflow.TraitChild) && h.task.Flags.Has(lifecycle.FlagKept) {
+	if (h.task.Traits.Has(workflow.TraitChild) || h.run.Graph.HasMaps()) && h.task.Flags.Has(lifecycle.FlagKept) {
 		return append([]byte{}, h.task.Progress...)
 	}
 	if !h.task.Traits.Has(workflow.TraitWaits) {

@@ -21,8 +21,8 @@ e as (
 	(
 		select k.step, k.state, k.epoch, k.attempt, k.lost, k.pod, k.started_at, k.finished_at, k.class, k.error,
 			octet_length(k.output) as size, k.output, k.name
-		from live, {schema}.tasks k
-		where k.run_id = live.id and k.step > @after::int and k.owner = @step::int and k.traits & 1024 > 0
+		from {schema}.tasks k
+		where k.run_id = @run and k.step > @after::int and k.owner = @step::int and k.traits & 1024 > 0
 			and (cardinality(@states::smallint[]) = 0 or k.state = any(@states::smallint[]))
 		order by k.step
 		limit @limit::int + 1
