@@ -2,6 +2,7 @@ package readers
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,44 +14,82 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Elements implements persistence.Runs.
+// Elements implements persistence.Runs. A page is read by ranges of numbers: how many rows these
+// have at most does not depend on what the database expects. The first one usually has the page;
+// where few elements are selected, the next ones are larger.
 func (s *Reader) Elements(ctx context.Context, tenant string, of workflow.TaskID, query persistence.ElementQuery) (persistence.ElementPage, error) {
-	var page persistence.ElementPage
 	if !pgsql.Storable(tenant) {
-		return page, persistence.ErrRunNotFound
-	}
-	states := make([]int16, len(query.States))
-	for i, state := range query.States {
-		states[i] = int16(state)
+		return persistence.ElementPage{}, persistence.ErrRunNotFound
 	}
 	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
-	text, args := s.Bind("read_elements", pgsql.Named{
-		"run": [16]byte(of.Run), "step": of.Step, "tenant": tenant, "after": query.After, "states": states, "limit": query.Page(),
-		"outputs": query.Outputs, "most": persistence.ElementsMax,
-	})
-	rows, err := s.Conns.Query(ctx, text, args...)
-	if err != nil {
-		return page, pgerr.Translate(err)
+	r := elementReader{s: s, tenant: tenant, of: of, query: query, room: persistence.ElementsMax}
+	after := int64(max(query.After, 0))
+	for span := int64(query.Page() + elementsAhead); ; span *= elementsWider {
+		until := min(after+span, math.MaxInt32)
+		highest, more, err := r.read(ctx, after, until)
+		switch {
+		case err != nil:
+			return persistence.ElementPage{}, pgerr.Translate(err)
+		case more:
+			r.page.Next = r.page.Rows[len(r.page.Rows)-1].Step
+			return r.page, nil
+		case until >= highest:
+			return r.page, nil
+		}
+		after = until
 	}
-	e := elementRow{}
-	m, more, found := &page.Map, false, false
-	_, err = pgx.ForEachRow(rows, append([]any{&m.Items, &m.Left, &m.Open, &m.Failed, &more}, e.targets()...), func() error {
+}
+
+const (
+	// elementsAhead is how many numbers the first range has beside those of a page: those of the steps.
+	elementsAhead = 100
+	// elementsWider is how much larger than the last one the next range is.
+	elementsWider = 4
+)
+
+// elementReader reads one page.
+type elementReader struct {
+	s      *Reader
+	tenant string
+	of     workflow.TaskID
+	query  persistence.ElementQuery
+	page   persistence.ElementPage
+	room   int // bytes
+}
+
+// read adds the elements of a range to the page, and reports whether there are more of them. What
+// a page has no room for is looked for, and not read.
+func (r *elementReader) read(ctx context.Context, after, until int64) (highest int64, more bool, err error) {
+	states := make([]int16, len(r.query.States))
+	for i, state := range r.query.States {
+		states[i] = int16(state)
+	}
+	text, args := r.s.Bind("read_elements", pgsql.Named{
+		"run": [16]byte(r.of.Run), "step": r.of.Step, "tenant": r.tenant, "after": after, "until": until, "states": states,
+		"limit": r.query.Page() - len(r.page.Rows), "outputs": r.query.Outputs, "most": r.room,
+	})
+	rows, err := r.s.Conns.Query(ctx, text, args...)
+	if err != nil {
+		return 0, false, err
+	}
+	e, m, found := elementRow{}, &r.page.Map, false
+	targets := append([]any{&m.Items, &m.Left, &m.Open, &m.Failed, &highest, &more}, e.targets()...)
+	_, err = pgx.ForEachRow(rows, targets, func() error {
 		found = true
-		if e.step != nil {
-			page.Rows = append(page.Rows, e.row())
+		if e.step == nil {
+			return nil
+		}
+		r.page.Rows = append(r.page.Rows, e.row())
+		if r.query.Outputs {
+			r.room -= len(e.output)
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return persistence.ElementPage{}, pgerr.Translate(err)
-	case !found:
-		return page, persistence.ErrRunNotFound
-	case more:
-		page.Next = page.Rows[len(page.Rows)-1].Step
+	if err == nil && !found {
+		err = persistence.ErrRunNotFound
 	}
-	return page, nil
+	return highest, more, err
 }
 
 // elementRow is an element as read_elements gives it; all is null where a page has none.

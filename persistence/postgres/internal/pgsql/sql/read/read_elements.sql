@@ -1,14 +1,15 @@
--- read_elements: how far a map has come, and a page of its elements by number, with one more
--- if there are more. With outputs the page ends with the element that makes it reach a
--- number of bytes: what is not in it is not read. No row: there is no such run; a row
--- without an element: the page has none. Trait 1024 is that of maps and their elements.
--- Caller: Elements. Index: tasks_pkey, one range from where the page begins, or that of a span
--- of run_history, of which the slices are read that the page is in.
+-- read_elements: how far a map has come, the highest number that a task of its run may have, and
+-- a page of the elements that have numbers of a range, with whether there are more of these. With
+-- outputs the page ends with the element that makes it reach a number of bytes: what is not in
+-- it is not read. No row: there is no such run; a row without an element: the page has none.
+-- Trait 1024 is that of maps and their elements.
+-- Caller: Elements. Index: tasks_pkey, the range, whatever the statistics say of how many rows
+-- it has; or that of a span of run_history, of which the slices are read that the range is in.
 {live_or_old},
 r as materialized (
-	select k.id, k.definition, k.tenant from live k
+	select k.id, k.definition, k.tenant, k.dynamic_count from live k
 	union all
-	select h.id, h.definition, h.tenant from old h where h.slice = 0
+	select h.id, h.definition, h.tenant, h.dynamic_count from old h where h.slice = 0
 ),
 m as materialized (
 	select k.items, k.items_left, k.open, k.failed from {schema}.maps k where k.run_id = @run and k.step = @step::int
@@ -22,7 +23,7 @@ e as (
 		select k.step, k.state, k.epoch, k.attempt, k.lost, k.pod, k.started_at, k.finished_at, k.class, k.error,
 			octet_length(k.output) as size, k.output, k.name
 		from {schema}.tasks k
-		where k.run_id = @run and k.step > @after::int and k.owner = @step::int and k.traits & 1024 > 0
+		where k.run_id = @run and k.step > @after::int and k.step <= @until::int and k.owner = @step::int and k.traits & 1024 > 0
 			and (cardinality(@states::smallint[]) = 0 or k.state = any(@states::smallint[]))
 		order by k.step
 		limit @limit::int + 1
@@ -32,7 +33,7 @@ e as (
 		select u.*
 		from (
 				select h.* from old h
-				where h.owners is not null and h.first + cardinality(h.states) - 1 > @after::int
+				where h.owners is not null and h.first <= @until::int and h.first + cardinality(h.states) - 1 > @after::int
 				order by h.first
 			) h,
 			lateral (
@@ -41,7 +42,7 @@ e as (
 				from unnest(h.states, h.epochs, h.attempts, h.losts, h.pods, h.started, h.finished, h.classes, h.errors, h.sizes,
 						case when @outputs::bool or h.sizes is null then h.outputs end, h.names, h.owners)
 						with ordinality as u (state, epoch, attempt, lost, pod, started_at, finished_at, class, error, size, output, name, owner, nth)
-				where u.owner = @step::int and h.first + u.nth - 1 > @after::int
+				where u.owner = @step::int and h.first + u.nth - 1 > @after::int and h.first + u.nth - 1 <= @until::int
 					and (cardinality(@states::smallint[]) = 0 or u.state = any(@states::smallint[]))
 					and exists (
 						select from {schema}.definition_steps s
@@ -63,6 +64,7 @@ page as materialized (
 	where e.before < @most::bigint and e.nth <= @limit::int
 )
 select coalesce(m.items, 0), coalesce(m.items_left, 0), coalesce(m.open, 0), coalesce(m.failed, 0),
+	coalesce((select d.steps from {schema}.workflow_definitions d where d.definition = r.definition) + r.dynamic_count, 2147483647),
 	(select count(*) from e) > (select count(*) from page), t.step, t.name, t.state, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output,
 	coalesce(t.size, -1), t.class, t.error, w.wake_at, t.started_at, t.finished_at, k.run_id is not null
 from r
