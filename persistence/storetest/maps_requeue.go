@@ -59,6 +59,30 @@ var mapRequeueRules = []rule{
 		p.finish()
 		w.requireRun(answer.Run, lifecycle.Completed)
 	}},
+	{"maps/requeue_made", "of a map that asked for tasks the elements are taken over, and not those tasks", func(w *world) {
+		for _, archived := range []bool{false, true} {
+			run, p := w.mapping(MappedOn(), 2, 2, 0)
+			p.complete(p.claimExactly(10, 2)...)
+			gather := completion(p.claimStep("files"))
+			gather.Make = []persistence.DynamicTask{{Declared: "list", Name: "list#1"}, {Declared: "list", Name: "list#2"}}
+			p.report(gather)
+			rest := p.claimAll()
+			p.complete(rest["sum"], rest["list#2"])
+			p.fail(rest["list#1"])
+			w.requireRun(run, lifecycle.Failed)
+			if archived {
+				w.archive(0)
+			}
+			rows, _ := w.elements(run, persistence.ElementQuery{})
+			require.Len(w.t, rows, 2)
+			answer := w.goOnFrom(run, "list#1")
+			w.requireElements(answer.Run, lifecycle.Completed, lifecycle.Completed)
+			p.report(spreads(p.takeOver()["files"], 2, 2, 0))
+			p.complete(p.claimStep("files"))
+			p.finish()
+			w.requireRun(answer.Run, lifecycle.Completed)
+		}
+	}},
 	{"maps/requeue_kept", "a map that completed, with failures that it allows, is taken over as any step", func(w *world) {
 		_, p := w.mapping(MappedOn(), 3, 3, 3)
 		grants := p.claimExactly(10, 3)

@@ -12,8 +12,8 @@ done as materialized (
 	where k.run_id = @run and k.declared is not null and k.owner = any(@steps::int[]) and k.traits & 1024 > 0 and k.state = 10
 	union all
 	select h.first + u.nth::int - 1, u.owner, u.name, u.output
-	from old h, unnest(h.owners, h.states, h.names, h.outputs) with ordinality as u (owner, state, name, output, nth)
-	where u.owner = any(@steps::int[]) and u.state = 10
+	from old h, unnest(h.declared, h.owners, h.states, h.names, h.outputs) with ordinality as u (declared, owner, state, name, output, nth)
+	where u.owner = any(@steps::int[]) and u.declared = u.owner and u.state = 10 -- what a map asked for executes another step
 ),
 made as (
 	insert into {schema}.tasks (run_id, step, handler, queue, state, traits, flags, pending, parents, epoch, children, sleep, start_timeout,

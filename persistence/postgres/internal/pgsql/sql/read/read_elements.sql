@@ -40,9 +40,9 @@ e as (
 				select h.first + u.nth::int - 1 as step, u.state, u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0), u.pod, u.started_at, u.finished_at,
 					u.class, u.error, coalesce(u.size, octet_length(u.output)), u.output, u.name
 				from unnest(h.states, h.epochs, h.attempts, h.losts, h.pods, h.started, h.finished, h.classes, h.errors, h.sizes,
-						case when @outputs::bool or h.sizes is null then h.outputs end, h.names, h.owners)
-						with ordinality as u (state, epoch, attempt, lost, pod, started_at, finished_at, class, error, size, output, name, owner, nth)
-				where u.owner = @step::int and h.first + u.nth - 1 > @after::int and h.first + u.nth - 1 <= @until::int
+						case when @outputs::bool or h.sizes is null then h.outputs end, h.names, h.declared, h.owners)
+						with ordinality as u (state, epoch, attempt, lost, pod, started_at, finished_at, class, error, size, output, name, declared, owner, nth)
+				where u.owner = @step::int and u.declared = u.owner and h.first + u.nth - 1 > @after::int and h.first + u.nth - 1 <= @until::int
 					and (cardinality(@states::smallint[]) = 0 or u.state = any(@states::smallint[]))
 					and exists (
 						select from {schema}.definition_steps s
