@@ -29,8 +29,9 @@
 // [Define] calls a function that declares the steps on a [Builder]. [Step0] to
 // [Step5] declare a step by the number of its parents, [StepN] one with any
 // number, [Sleep] and [SleepUntil] a durable wait that needs no process,
-// [WaitSignal] one for a [Signal] that you send, and [Child] one for the run of
-// another workflow, whose output the step has. The ref that a declaration
+// [WaitSignal] one for a [Signal] that you send, [Child] one for the run of
+// another workflow, whose output the step has, and [Map] one that executes a function
+// for each item of a list. The ref that a declaration
 // returns is what later ones take as a parent:
 //
 //	declared parent   parameter    the step runs if the parent

@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
-	"github.com/troupe-dev/troupe/explain"
 )
 
 // desk is where the elements of a map are counted.
@@ -336,76 +334,6 @@ func TestAConditionOnAMap(t *testing.T) {
 			out, err := handle.Run(t.Context(), n)
 			require.NoError(t, err)
 			require.Equal(t, want, out)
-		}
-	})
-}
-
-// Statuses count the elements of a map, and pages have them.
-func TestElementsAreReadByPage(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		d := &desk{bad: map[int]bool{10: true}}
-		engine, handle := start(t, d.settling(troupe.MaxConcurrency(4)), slots(3))
-		run := begin(t, handle, 10)
-		time.Sleep(1500 * time.Millisecond)
-		want := troupe.MapStatus{Items: 10, Completed: 2, Failed: 1, Open: 4, Left: 3}
-		step := stepOf(t, run, "read")
-		require.Equal(t, want, step.Map)
-		require.Equal(t, "waits for its elements: 4 of 10 are open, of which 3 run; 3 have not begun; 1 has failed", step.Waiting)
-		reasons, err := run.Explain(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, explain.CauseElements, reasons[0].Cause)
-
-		page, err := run.Elements(t.Context(), "read", troupe.ElementFilter{Limit: 3})
-		require.NoError(t, err)
-		require.Equal(t, want, page.Map)
-		require.Len(t, page.Elements, 3)
-		e := page.Elements[1]
-		require.Equal(t, []any{1, "read[1]", troupe.StateFailed, 1, -1, "torn", "busy"}, []any{e.Item, e.Name, e.State, e.Attempt, e.OutputSize, e.Class, e.Error})
-		items := 3
-		for filter := (troupe.ElementFilter{Limit: 3}); ; {
-			if filter.After = page.Next; filter.After == 0 {
-				break
-			}
-			page, err = engine.Elements(t.Context(), "", run.ID(), "read", filter)
-			require.NoError(t, err)
-			items += len(page.Elements)
-		}
-		require.Equal(t, 7, items)
-		page, err = engine.Reader().Elements(t.Context(), "", run.ID(), "read", troupe.ElementFilter{States: []troupe.State{troupe.StateRunning, troupe.StateQueued}})
-		require.NoError(t, err)
-		require.Len(t, page.Elements, 4)
-		payload, err := engine.Reader().Payload(t.Context(), "", run.ID(), "read[2]", 0)
-		require.NoError(t, err)
-		require.Equal(t, "21", string(payload.Data))
-
-		text, err := json.Marshal(step)
-		require.NoError(t, err)
-		require.Contains(t, string(text), `"map":{"items":10,"completed":2,"failed":1,"open":4,"left":3}`)
-		_, err = run.Await(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, troupe.MapStatus{Items: 10, Completed: 9, Failed: 1}, stepOf(t, run, "read").Map)
-
-		for want, ask := range map[string]func() error{
-			"the run has no such step": func() error { _, err := run.Elements(t.Context(), "other", troupe.ElementFilter{}); return err },
-			"run not found": func() error {
-				_, err := engine.Elements(t.Context(), "", troupe.RunID{1}, "read", troupe.ElementFilter{})
-				return err
-			},
-			"it is no map: name a step that was declared with Map or MapSettled": func() error {
-				_, err := run.Elements(t.Context(), "list", troupe.ElementFilter{})
-				return err
-			},
-			"Limit is -1: use 0 or more": func() error { _, err := run.Elements(t.Context(), "read", troupe.ElementFilter{Limit: -1}); return err },
-			"After is -1: use the Next of a page": func() error {
-				_, err := run.Elements(t.Context(), "read", troupe.ElementFilter{After: -1})
-				return err
-			},
-			"no element is skipped": func() error {
-				_, err := run.Elements(t.Context(), "read", troupe.ElementFilter{States: []troupe.State{troupe.StateSkipped}})
-				return err
-			},
-		} {
-			require.ErrorContains(t, ask(), want)
 		}
 	})
 }
