@@ -129,7 +129,9 @@ func TestTimeoutsOfMaps(t *testing.T) {
 // limit are not.
 func TestResultsOfMapsTakeMemory(t *testing.T) {
 	t.Parallel()
-	large := func(_ context.Context, in Inputs) (Output, error) { return Output{Payload: bytes.Repeat(in.Item[:1], 600<<10)}, nil }
+	large := func(_ context.Context, in Inputs) (Output, error) {
+		return Output{Payload: bytes.Repeat(in.Item[:1], 600<<10)}, nil
+	}
 	t.Run("within the limit", bubble(func(t *testing.T, w *world) {
 		w.mapping(7, large)
 		p := w.start(Config{PayloadLimit: 8 << 20, PayloadMemory: 9 << 20})

@@ -59,7 +59,9 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			}
 			about := troupe.Task(ctx)
 			if own.Map != nil {
-				call.item = func(target any) error { return codecs(actors.PayloadItem, about.Step).Unmarshal(bytes.Clone(in.Item), target) }
+				call.item = func(target any) error {
+					return codecs(actors.PayloadItem, about.Step).Unmarshal(bytes.Clone(in.Item), target)
+				}
 			}
 			call.Real = func(ctx context.Context) (T, error) {
 				var value T
