@@ -27,6 +27,7 @@ const (
 	AttributeRun       = attribute.Key("troupe.run_id")
 	AttributeWorkflow  = attribute.Key("troupe.workflow")
 	AttributeStep      = attribute.Key("troupe.step")
+	AttributeItem      = attribute.Key("troupe.item")    // of an element of a map: the index of its item, from 0
 	AttributeAttempt   = attribute.Key("troupe.attempt") // counted from 1
 	AttributeTenant    = attribute.Key("troupe.tenant")
 	AttributeQueueWait = attribute.Key("troupe.queue_wait") // seconds from ready to claimed
@@ -112,7 +113,8 @@ func (t *Telemetry) Wrap(ctx context.Context, task troupe.TaskInfo, next func(co
 
 // start starts the span of an attempt.
 func (t *Telemetry) start(ctx context.Context, task *troupe.TaskInfo) (context.Context, trace.Span) {
-	name, trigger := task.Workflow+"/"+task.Step, parse(task.TraceContext)
+	step, _ := stepOf(task)
+	name, trigger := task.Workflow+"/"+step, parse(task.TraceContext)
 	child := trigger.IsValid() && task.StartedAt.Sub(triggeredAt(task.Run)) < childWithin
 	if child {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trigger)
@@ -134,11 +136,26 @@ func (t *Telemetry) start(ctx context.Context, task *troupe.TaskInfo) (context.C
 
 // attributes are those that are known when an attempt begins.
 func attributes(task *troupe.TaskInfo) []attribute.KeyValue {
-	return []attribute.KeyValue{
-		AttributeRun.String(task.Run.String()), AttributeWorkflow.String(task.Workflow), AttributeStep.String(task.Step),
+	step, element := stepOf(task)
+	list := append(make([]attribute.KeyValue, 0, 7),
+		AttributeRun.String(task.Run.String()), AttributeWorkflow.String(task.Workflow), AttributeStep.String(step),
 		AttributeAttempt.Int(task.Attempt), AttributeTenant.String(task.Tenant),
 		AttributeQueueWait.Float64(task.StartedAt.Sub(task.QueuedAt).Seconds()),
+	)
+	if element {
+		list = append(list, AttributeItem.Int(task.Item))
 	}
+	return list
+}
+
+// stepOf returns the step of a task, and whether the task is an element of a map, whose name is
+// that of the map and a number. Spans have the name of the map: there are not many of these.
+func stepOf(task *troupe.TaskInfo) (step string, element bool) {
+	at := strings.LastIndexByte(task.Step, '[')
+	if task.Item < 0 || at < 0 {
+		return task.Step, false
+	}
+	return task.Step[:at], true
 }
 
 // parse reads a traceparent, as propagation.TraceContext does, which allocates. Of a text that
