@@ -86,14 +86,14 @@ func (y *yard) judge() verdict {
 	return v
 }
 
-const storiesSQL = `select e.run_id::text, case when e.step = d.steps then 'handler' else s.name end,
+const storiesSQL = `select e.run_id::text, case when e.step = d.steps then 'handler' else coalesce(s.name, e.name) end,
 	count(*) filter (where e.kind = 'started')::int, count(*) filter (where e.kind = 'completed')::int, count(*) filter (where e.kind = 'failed')::int,
 	count(*) filter (where e.kind = 'lost')::int, count(*) filter (where e.kind = 'released')::int,
 	count(*) filter (where e.kind = 'retrying')::int, count(*) filter (where e.kind = 'timed_out')::int
 from troupe.every_event e
 join troupe.every_run r on r.id = e.run_id
 join troupe.workflow_definitions d on d.definition = r.definition
-join troupe.definition_steps s on s.definition = r.definition and s.step = e.step
+left join troupe.definition_steps s on s.definition = r.definition and s.step = e.step
 where e.step >= 0
 group by 1, 2`
 
@@ -116,7 +116,7 @@ func (y *yard) stories() map[taskKey]story {
 }
 
 // waits are the steps without a function.
-var waits = []string{"nap", "first-gate", "second-gate", "one", "two", "deep", "inner", "long"}
+var waits = []string{"nap", "first-gate", "second-gate", "one", "two", "deep", "inner", "long", mapStep}
 
 // judgeTasks compares what step functions did with what the history says: no
 // task completes twice (I3), none was executed without a grant, none completed
@@ -200,6 +200,9 @@ func (y *yard) judgeRuns(entries []entry, v *verdict, wrong func(detail string, 
 
 // wrongShape is what is wrong with the end of a run of the load.
 func wrongShape(shape string, end lifecycle.State) string {
+	if s := mapShapeOf(shape); s != nil {
+		return wrongMap(s, end)
+	}
 	want := lifecycle.Completed
 	if shape == "endless" || shape == "guardian" {
 		want = lifecycle.Canceled

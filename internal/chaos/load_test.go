@@ -34,6 +34,10 @@ func (p *podProcess) call(ctx context.Context) {
 			p.beget(ctx, n/2, key)
 			continue
 		}
+		if p.spec.Maps && n%2 == 0 {
+			p.spread(ctx, n/2, key)
+			continue
+		}
 		run := p.triggerSingle(ctx, n, key)
 		if run == nil {
 			continue

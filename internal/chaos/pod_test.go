@@ -42,6 +42,7 @@ type podSpec struct {
 	Version int // of the program; 0: the first
 
 	Children bool // every second run has child runs
+	Maps     bool // every second run has a map
 }
 
 // tuning is what tests change about the engine.

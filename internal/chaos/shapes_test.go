@@ -25,7 +25,7 @@ var errFlaky = errors.New("this first attempt fails on purpose")
 func (p *podProcess) register() error {
 	p.shapes.handles = map[string]*troupe.Handle[string, string]{}
 	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted(), p.endless(), p.gates()}
-	for _, w := range slices.Concat(sound, p.family(), p.faulty()) {
+	for _, w := range slices.Concat(sound, p.family(), p.overLists(), p.faulty()) {
 		handle, err := troupe.Register(p.engine, w)
 		if err != nil {
 			return err
