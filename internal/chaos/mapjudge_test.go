@@ -15,8 +15,9 @@ import (
 )
 
 // windowsSQL looks at all maps that have open elements, in one snapshot: how many, how many of
-// them have more open than their window, and how many count otherwise than the tables do.
-const windowsSQL = `select count(*)::int, (count(*) filter (where n > at_once))::int, (count(*) filter (where n <> open))::int
+// them have as many open as their window, how many have more, and how many count otherwise than
+// the tables do.
+const windowsSQL = `select count(*)::int, (count(*) filter (where n = at_once))::int, (count(*) filter (where n > at_once))::int, (count(*) filter (where n <> open))::int
 	from (
 		select m.run_id, m.step, m.at_once, m.open, count(t.run_id) as n
 		from troupe.maps m
@@ -30,17 +31,16 @@ func (y *yard) watchWindows() (stop func()) {
 	const lookEvery = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(y.t.Context())
 	ended := make(chan error, 1)
-	looks, wide, untrue := 0, 0, 0
+	looks, full, wide, untrue := 0, 0, 0, 0
 	go func() {
 		for {
-			var maps, beyond, differ int
-			if err := y.pool.QueryRow(ctx, windowsSQL).Scan(&maps, &beyond, &differ); err != nil {
+			var maps, filled, beyond, differ int
+			if err := y.pool.QueryRow(ctx, windowsSQL).Scan(&maps, &filled, &beyond, &differ); err != nil {
 				ended <- err
 				return
 			}
-			if maps > 0 {
-				looks++
-			}
+			looks += min(maps, 1)
+			full += min(filled, 1)
 			wide += beyond
 			untrue += differ
 			if pause(ctx, lookEvery) != nil {
@@ -56,6 +56,7 @@ func (y *yard) watchWindows() (stop func()) {
 			require.NoError(y.t, err)
 		}
 		y.t.count("looks at the open elements of maps", looks)
+		y.t.count("of these, found a full window", full)
 		y.t.count("looks that found more open than the window", wide)
 		y.t.count("looks at counters that disagree with the tables", untrue)
 	}
