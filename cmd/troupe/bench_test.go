@@ -129,14 +129,37 @@ func TestBenchShapesExecuteTheirSteps(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	type bounds struct{ least, most int64 }
-	for shape, steps := range pgtest.Scale(map[string]bounds{"fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}}, map[string]bounds{
-		"single": {30, 30}, "chain-3": {90, 90}, "fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1},
+	for shape, steps := range pgtest.Scale(map[string]bounds{"fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}, "map-7": {270, 270}}, map[string]bounds{
+		"single": {30, 30}, "chain-3": {90, 90}, "fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}, "map-7": {270, 270}, "settled-7": {270, 270},
 	}) {
 		report, _ := loadReport(t, "--runs", "30", "--concurrent", "10", "--shape", shape)
 		require.EqualValues(t, 30, report.Runs.Completed, shape)
 		require.GreaterOrEqual(t, report.Steps, steps.least, shape)
 		require.LessOrEqual(t, report.Steps, steps.most, shape)
 	}
+}
+
+// Elements fail once as steps do, are counted among them, and end in windows. What a pod has in
+// use is measured before the load and during it.
+func TestBenchOfMaps(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	report, out := loadReport(t, "--runs", "2", "--concurrent", "1", "--shape", "map-200", "--at-once", "20", "--failure-rate", "0.1", "--payload", "100")
+	require.EqualValues(t, 2, report.Runs.Completed, out)
+	require.EqualValues(t, 400, report.Elements)
+	require.EqualValues(t, 404, report.Steps)
+	require.InDelta(t, 40, report.Retried, 25)
+	require.Zero(t, report.Errored+report.Lost, out)
+	require.InDelta(t, report.StepsPerSecond*400/404, report.ElementsPerSecond, 1)
+	require.Equal(t, 20, report.Load.AtOnce)
+	pod := report.Pods[0]
+	require.Positive(t, pod.LiveMiB)
+	require.GreaterOrEqual(t, pod.PeakLiveMiB, pod.LiveMiB)
+	require.GreaterOrEqual(t, pod.PeakMemoryMiB, pod.MemoryMiB)
+	require.Contains(t, out, "20 elements at once in each")
+	require.Contains(t, out, "400 of the steps")
 }
 
 // Runs that fail unasked are counted in the database, since no last step has reported
