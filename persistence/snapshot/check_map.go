@@ -49,7 +49,7 @@ func (c *checker) oneMap(r *Run, m *lifecycle.Map, elements []*Task) {
 		c.failf("I21: run %v step %d counts elements and is not a map", r.ID, m.Step)
 		return
 	}
-	var made, taken, open, failed int32
+	var made, taken, open, ready, failed int32
 	for _, t := range elements {
 		item := lifecycle.ElementOf(t.Dynamic.Name)
 		switch {
@@ -62,6 +62,9 @@ func (c *checker) oneMap(r *Run, m *lifecycle.Map, elements []*Task) {
 			c.failf("I21: run %v has element %q; %d of %d items have one", r.ID, t.Dynamic.Name, m.From, m.Items)
 		case !t.State.Terminal():
 			open++
+			if t.State != lifecycle.Running {
+				ready++
+			}
 		case t.State != lifecycle.Completed:
 			failed++
 		}
@@ -83,6 +86,8 @@ func (c *checker) oneMap(r *Run, m *lifecycle.Map, elements []*Task) {
 		c.failf("I21: run %v step %d waits, and no element is open", r.ID, m.Step)
 	case !breaks && m.Left > 0 && open < m.Window:
 		c.failf("I21: run %v step %d has %d open elements, %d may be, and %d are to come", r.ID, m.Step, open, m.Window, m.Left)
+	case breaks && ready > 0:
+		c.failf("I21: run %v step %d fails with its elements, and %d of them are still to be executed", r.ID, m.Step, ready)
 	case breaks != (owner.Class == lifecycle.ClassElementFailed):
 		c.failf("I21: run %v step %d: %d elements failed, %d may, and its error is %q", r.ID, m.Step, m.Failed, m.Allowed, owner.Error)
 	}
