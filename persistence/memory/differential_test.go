@@ -114,6 +114,17 @@ func eachChild(change func(*persistence.Child)) func(*persistence.Record) {
 	})
 }
 
+// eachMap changes the maps of a record.
+func eachMap(change func(*persistence.Map)) func(*persistence.Record) {
+	return eachTransition(func(t *persistence.Transition) {
+		if t.Map != nil {
+			m := *t.Map
+			change(&m)
+			t.Map = &m
+		}
+	})
+}
+
 // eachTransition changes the transitions of a record.
 func eachTransition(change func(*persistence.Transition)) func(*persistence.Record) {
 	return func(r *persistence.Record) {
@@ -149,6 +160,10 @@ func bugs() map[string]planted {
 		"child runs have no conditions":    {record: eachChild(func(c *persistence.Child) { c.Edges = nil })},
 		"child runs have no input":         {record: eachChild(func(c *persistence.Child) { c.Input = nil })},
 		"any child run is begun":           {record: eachChild(func(c *persistence.Child) { c.Workflow = "single" })},
+		"windows are wider":                {record: eachMap(func(m *persistence.Map) { m.Window++ })},
+		"a failure more is tolerated":      {record: eachMap(func(m *persistence.Map) { m.Allowed = min(m.Allowed+1, int32(len(m.Items))) })},
+		"the last items are left out":      {record: eachMap(func(m *persistence.Map) { m.Items = m.Items[:max(1, len(m.Items)-1)] })},
+		"items are all the first":          {record: eachMap(func(m *persistence.Map) { m.Items = slices.Repeat(m.Items[:min(1, len(m.Items))], len(m.Items)) })},
 		"all runs are children":            {filter: func(f *persistence.RunFilter) { f.Parent = [16]byte{} }},
 		"the leader wakes no parents":      {blind: true},
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
