@@ -293,3 +293,15 @@ func (s *store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 func (s *store) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
 	return meet(s, "payload", func() ([][]byte, error) { return s.Store.Payloads(ctx, run, steps) }, nil)
 }
+
+// ElementsPage is how many elements of a map a call brings at most, so that a map of some tens of
+// items takes several.
+const ElementsPage = 8
+
+// Elements implements persistence.Runs.
+func (s *store) Elements(
+	ctx context.Context, tenant string, of workflow.TaskID, query persistence.ElementQuery,
+) (persistence.ElementPage, error) {
+	query.Limit = min(query.Page(), ElementsPage)
+	return meet(s, "elements", func() (persistence.ElementPage, error) { return s.Store.Elements(ctx, tenant, of, query) }, nil)
+}

@@ -176,7 +176,7 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	switch {
 	case o.handler(run, e.Step):
 		s.saw(SawHandler)
-	case run.Task(e.Step).Dynamic != nil && !run.Core.HandlerMade:
+	case run.Task(e.Step).Dynamic != nil && !run.Task(e.Step).IsElement() && !run.Core.HandlerMade:
 		s.saw(SawDynamic)
 	}
 }
@@ -184,7 +184,11 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // signed checks which attempt completed a task: the output names the attempt that
 // returned it, which must be the one that held the task.
 func (o *oracle) signed(run *snapshot.Run, e *lifecycle.Event) {
-	if declared(run, e.Step).Kind != workflow.Func {
+	t := run.Task(e.Step)
+	if t.IsElement() && t.Flags.Has(lifecycle.FlagKept) {
+		return // takenOver has judged it
+	}
+	if kind := declared(run, e.Step).Kind; kind != workflow.Func && kind != workflow.Map {
 		return // its output is the payload of a signal, or that of a child run
 	}
 	output := run.Task(e.Step).Output
@@ -244,7 +248,7 @@ func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 		return
 	}
 	s.saw(SawUnheld)
-	if panics, calls := s.excuses(); !panics && !calls && !s.unbegun(run.Graph.Name, nodeOf(run, e.Step).Name) {
+	if panics, calls := s.excuses(); !panics && !calls && !s.unbegun(run.Graph.Name, nodeOf(run, e.Step).Name) && !s.unread(run.Task(e.Step)) {
 		s.world.Fail("I13", "%s step %d was granted to a pod that did not know of it, and nothing had happened", s.nameOf(run.ID), e.Step)
 	}
 }
@@ -254,6 +258,14 @@ func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 func (s *seed) unbegun(name, step string) bool {
 	inTx := slices.ContainsFunc(slices.Concat(s.old, s.new), func(w *shape) bool { return w.graph.Name == name && w.inTx[step] })
 	return inTx && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return sim.Blocks(f.Class) })
+}
+
+// unread reports whether a task is a map whose elements could not be read, so that it was not
+// executed.
+func (s *seed) unread(t *snapshot.Task) bool {
+	return t.Traits.Has(workflow.TraitMap) && !t.IsElement() && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool {
+		return strings.HasSuffix(f.Place, " elements") || f.Class == sim.StoreDamaged
+	})
 }
 
 // excuses reports whether actors have failed, and whether calls of the database

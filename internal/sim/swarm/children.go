@@ -112,7 +112,15 @@ func childOf(deployed []*shape, node *workflow.Node, input []byte) *persistence.
 
 // fails reports whether a step fails by plan: in the first attempt under its key.
 func (s *seed) fails(shape *shape, about *actors.TaskInfo) bool {
-	return shape.graph.Name == "doomed" && about.Step == "fail" && len(s.effects[about.IdempotencyKey]) == 1
+	switch shape.graph.Name {
+	case "doomed":
+		return about.Step == "fail" && len(s.effects[about.IdempotencyKey]) == 1
+	case "culled": // two attempts of an element are one too few
+		return about.Item >= 0 && about.Item%5 == 3 && len(s.effects[about.IdempotencyKey]) <= 2
+	case "settled":
+		return about.Item%6 == 2 && about.Step[0] == 'f' || about.Step == "fail" && s.drawn(3, "fail "+s.nameOf(about.Run)) == 0
+	}
+	return false
 }
 
 // adopt makes the client look after a run that it has not triggered. What else happens to it is
@@ -152,13 +160,17 @@ func (c *client) requeue(o *order) {
 	s := c.seed
 	letters, err := s.world.Model().ListDeadLetters(s.ctx, persistence.DeadFilter{Workflow: o.shape.graph.Name, Limit: persistence.PageMax})
 	i := slices.IndexFunc(letters, func(l persistence.DeadLetter) bool {
-		return l.Task.Run == o.run && int(l.Task.Step) < len(o.shape.graph.Nodes) && o.shape.graph.Nodes[l.Task.Step].Kind == workflow.ChildRun
+		if l.Task.Run != o.run || int(l.Task.Step) >= len(o.shape.graph.Nodes) {
+			return false
+		}
+		kind := o.shape.graph.Nodes[l.Task.Step].Kind
+		return kind == workflow.ChildRun || kind == workflow.Map
 	})
 	if err != nil || i < 0 || o.continues != (workflow.RunID{}) || s.drawn(2, "requeue "+o.name) > 0 {
 		return
 	}
 	id := workflow.NewRunID(s.world.Now(), [10]byte([]byte(fmt.Sprintf("%10.10x", s.drawn(1<<40, "again "+o.name)))))
-	next := &order{name: o.name + "+", shape: o.shape, tenant: o.tenant, run: id, input: o.input, continues: o.run}
+	next := &order{name: o.name + "+", shape: o.shape, tenant: o.tenant, run: id, input: o.input, continues: o.run, letter: letters[i].Task.Step}
 	c.adopt(next)
 	answer, err := s.world.Store().RequeueDeadLetter(s.ctx, persistence.RequeueOrder{Letter: letters[i].Task, Tenant: o.tenant, Run: id})
 	if err != nil || answer.Result != persistence.RequeueStored { // its rows may be blocked
@@ -166,6 +178,8 @@ func (c *client) requeue(o *order) {
 		c.sent = slices.DeleteFunc(c.sent, func(x *sending) bool { return x.order == next })
 		return
 	}
-	s.saw(SawRequeued)
+	if o.shape.graph.Nodes[letters[i].Task.Step].Kind == workflow.ChildRun {
+		s.saw(SawRequeued)
+	}
 	s.world.Committed("requeue_dead_letter", answer.Wake)
 }

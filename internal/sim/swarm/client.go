@@ -34,6 +34,7 @@ type order struct {
 	input    []byte
 
 	continues workflow.RunID // the run that this one continues; zero: none
+	letter    int32          // from the dead letter of this step
 }
 
 // client is the embedder: an actor that repeats each trigger until a pod has said

@@ -66,6 +66,7 @@ func (o *oracle) family(run *snapshot.Run) bool {
 		old, ok := o.continued(run)
 		if ok {
 			f.lineage[run.ID] = f.lineage[old.ID]
+			o.takenOver(run, &old)
 		}
 		return ok
 	}
@@ -286,6 +287,9 @@ func (o *oracle) yielded(t *persistence.Transition, answer lifecycle.Answer) {
 	}
 	run, ok := o.seed.world.Model().RunSnapshot(t.Task.Run)
 	switch {
+	case answer == lifecycle.AlreadyYours && t.Map != nil:
+		o.seed.saw(SawSpreadUnheard)
+	case t.Map != nil:
 	case answer == lifecycle.AlreadyYours:
 		o.seed.saw(SawYieldUnheard)
 	case answer == lifecycle.Moved && ok && run.Task(t.Task.Step).State == lifecycle.Canceled:

@@ -37,6 +37,7 @@ type seen struct {
 	waits   map[int32]time.Time // until when a task waits for a signal; zero: for ever
 	cancel  time.Time           // when its cancel was recorded
 	failing bool                // a failure stops what waits beside it
+	split   map[int32]int64     // by map: the pod that began its elements
 }
 
 func newOracle(s *seed) *oracle {
@@ -62,7 +63,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	w := o.seed.world
 	was := o.runs[run.ID]
 	if was == nil {
-		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}, waits: map[int32]time.Time{}}
+		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}, waits: map[int32]time.Time{}, split: map[int32]int64{}}
 		o.runs[run.ID] = was
 		o.open++
 		o.name(run)
@@ -131,6 +132,10 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 		o.waited(run, was, e)
 	case run.Task(e.Step).Traits.Has(workflow.TraitChild):
 		o.parentMoved(run, was, e)
+	case run.Task(e.Step).IsElement():
+		o.elementMoved(run, e)
+	case run.Task(e.Step).Traits.Has(workflow.TraitMap):
+		o.mapMoved(run, was, e)
 	}
 	switch e.Kind { //nolint:exhaustive // the others are judged by their effects
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
@@ -180,6 +185,12 @@ func (o *oracle) handler(run *snapshot.Run, step int32) bool {
 func (o *oracle) dead(run *snapshot.Run, step int32) {
 	letter, err := o.seed.world.Model().DeadLetter(o.seed.ctx, run.Tenant, workflow.TaskID{Run: run.ID, Step: step})
 	t := run.Task(step)
+	if t.IsElement() { // its map has one, if it fails with it
+		if err == nil {
+			o.seed.world.Fail("dead", "%s step %d is an element and has a dead letter: %+v", o.seed.nameOf(run.ID), step, letter.DeadLetter)
+		}
+		return
+	}
 	if err != nil || letter.Class != t.Class || letter.Attempts != t.Attempt || letter.Lost != t.Lost {
 		o.seed.world.Fail("dead", "%s step %d failed for good and has no such letter: %+v %v", o.seed.nameOf(run.ID), step, letter.DeadLetter, err)
 		return
@@ -188,14 +199,14 @@ func (o *oracle) dead(run *snapshot.Run, step int32) {
 }
 
 // inputs judges what a step function is given: what its parents have stored.
-func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.Inputs) {
+func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.Inputs, whole bool) {
 	w := o.seed.world
 	run, ok := w.Model().RunSnapshot(about.Run)
 	if !ok {
 		w.Fail("I2", "%v is executed and does not exist", about.Run)
 		return
 	}
-	if order := o.seed.client.orders[o.seed.nameOf(about.Run)]; order != nil && !bytes.Equal(order.input, in.Input) {
+	if order := o.seed.client.orders[o.seed.nameOf(about.Run)]; order != nil && whole && !bytes.Equal(order.input, in.Input) {
 		w.Fail("I5", "%s/%s got another input", order.name, about.Step)
 	}
 	for i := range in.Parents {

@@ -251,9 +251,13 @@ func (s *seed) began(p *sim.Pod, node *workflow.Node, about *actors.TaskInfo, in
 	if len(s.effects[about.IdempotencyKey]) > 0 {
 		s.saw(SawExecutedAgain)
 	}
-	s.oracle.inputs(node, about, in)
+	s.oracle.inputs(node, about, in, true)
 	s.oracle.keyed(about)
 	s.oracle.attempt(p, about)
+	if about.Item >= 0 {
+		s.oracle.itemOf(about, in)
+		s.oracle.window(about)
+	}
 }
 
 // effect is an effect outside of the database.

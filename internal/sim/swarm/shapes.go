@@ -13,6 +13,7 @@ type shape struct {
 	tasks int
 	inTx  map[string]bool
 	retry map[string]workflow.RetryPolicy
+	maps  map[string]mapping // by step
 }
 
 func compile(d workflow.Definition) *shape {
@@ -25,7 +26,7 @@ func compile(d workflow.Definition) *shape {
 		if step.Kind == 0 {
 			step.Kind = workflow.Func
 		}
-		if step.Kind == workflow.Func && step.Options.Retry.Attempts == 0 {
+		if (step.Kind == workflow.Func || step.Kind == workflow.Map) && step.Options.Retry.Attempts == 0 {
 			step.Options.Retry = workflow.RetryPolicy{Attempts: 4, First: 100 * time.Millisecond, Cap: 5 * time.Second}
 		}
 		s.inTx[step.Name], s.retry[step.Name] = step.Options.InTx, step.Options.Retry
@@ -54,8 +55,11 @@ func shapes(version int) []*shape {
 	return append([]*shape{
 		single(), chain(5), diamond(), fan(6), orders(version), nap(), until(), mixed(),
 		skipping(), inTx(), elsewhere(), impatient(), approval(),
-	}, parents(version)...)
+	}, append(parents(version), wide()...)...)
 }
+
+// wides is how many of the workflows, the last ones, have maps.
+const wides = 4
 
 // known is how many of the workflows a pod registers that does not register all.
 const known = 8

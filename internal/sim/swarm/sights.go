@@ -89,6 +89,15 @@ const (
 	SawDepth           Sight = "three runs were above a run"
 	SawRequeued        Sight = "a run continued another that had failed with its child run"
 	SawSameKeys        Sight = "a child run of a requeued run had the keys of the one before"
+	SawMapBroke        Sight = "a map failed with its elements"
+	SawMapTolerated    Sight = "a map completed although elements had failed"
+	SawWindowMoved     Sight = "an element began in the place of another in a full window"
+	SawElementsTaken   Sight = "a requeued run took over an element"
+	SawElementLost     Sight = "an element was lost with its pod"
+	SawElementStopped  Sight = "an element was lost or handed back while its map failed, and was not executed again"
+	SawElementPages    Sight = "a map read its elements in pages"
+	SawMapElsewhere    Sight = "a map was gathered by another pod than the one that had split its list"
+	SawSpreadUnheard   Sight = "the pod did not hear that elements had begun, and reported them again"
 	SawSpared          Sight = "the stream was spared because all pods were busy, and came back"
 )
 
@@ -105,6 +114,8 @@ func Sights() []Sight {
 		SawSignalEarly, SawSignalWaited, SawSignalDropped, SawDeadline,
 		SawEndsUnheard, SawYieldCrash, SawYieldUnheard, SawYieldStopped, SawChildUnbegun, SawChildStopped, SawChildAbandoned,
 		SawChildJudged, SawChildSkips, SawChildFails, SawChildAlone, SawLookWoke, SawChildArchived, SawDepth, SawRequeued, SawSameKeys,
+		SawMapBroke, SawMapTolerated, SawWindowMoved, SawElementsTaken, SawElementLost, SawElementStopped, SawElementPages,
+		SawMapElsewhere, SawSpreadUnheard,
 	}
 }
 

@@ -51,14 +51,14 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 				continue
 			case workflow.Sleep, workflow.SleepUntil:
 				continue
-			case workflow.Func, workflow.ChildRun:
+			case workflow.Func, workflow.ChildRun, workflow.Map:
 			}
 			functions[number] = actors.StepFunction{
 				Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue,
 				Options: workflow.Options{
 					Retry: shape.retry[node.Name], InTx: shape.inTx[node.Name], AttemptTimeout: 12 * time.Second,
 				},
-				Call: s.body(p, deployed, shape, node), Replay: s.replay(p, shape, node),
+				Call: s.body(p, deployed, shape, node), Replay: s.replay(p, shape, node), Map: s.mapFunction(p, shape, node),
 			}
 		}
 	}
@@ -162,6 +162,7 @@ func digest(step string, in actors.Inputs) []byte {
 	h := fnv.New128a()
 	h.Write(in.Input)
 	h.Write([]byte(step))
+	h.Write(in.Item)
 	for _, outcomes := range [][]persistence.Outcome{in.Parents, in.Failed} {
 		for i := range outcomes {
 			h.Write([]byte{byte(outcomes[i].State)})
