@@ -46,11 +46,11 @@ func elements() []Plant {
 			New:  "\tif !t.IsElement() || planted.On(\"element-dead-letter\") { // its map",
 		},
 		{
-			Name: "broken-map-goes-on", Seeds: 1000,
+			Name: "broken-map-continues", Seeds: 1000,
 			What: "an element that is lost while its map fails is executed again",
 			File: "lifecycle/decide_map.go",
 			Old:  "owner.State == Waiting && owner.Class == ClassElementFailed {",
-			New:  "owner.State == Waiting && owner.Class == ClassElementFailed && !planted.On(\"broken-map-goes-on\") {",
+			New:  "owner.State == Waiting && owner.Class == ClassElementFailed && !planted.On(\"broken-map-continues\") {",
 		},
 	}
 }

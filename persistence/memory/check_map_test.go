@@ -60,7 +60,7 @@ func TestCheckFindsWhatIsWrongInMaps(t *testing.T) {
 			r.Task(5).State, r.Maps[0].Open = lifecycle.Completed, 0
 		}), "I21: run .*02 step 1 waits, and no element is open"},
 		"breaks unnoticed":      {step(breaking, 1, func(t *snapshot.Task) { t.Class = "" }), "I21: run .*02 step 1: 2 elements failed, 0 may, and its error is \"element 1 of 5 failed: it broke\""},
-		"goes on in vain":       {step(breaking, 5, func(t *snapshot.Task) { t.State = lifecycle.Queued }), "I21: run .*02 step 1 fails with its elements, and 1 of them"},
+		"begins for nothing":    {step(breaking, 5, func(t *snapshot.Task) { t.State = lifecycle.Queued }), "I21: run .*02 step 1 fails with its elements, and 1 of them"},
 		"breaks without reason": {step(spread, 1, func(t *snapshot.Task) { t.Class = lifecycle.ClassElementFailed }), "I21: run .* step 1: 1 elements failed, 1 may"},
 		"counts of no map":      {counts(spread, func(m *lifecycle.Map) { m.Step = 0 }), "I21: run .* step 0 counts elements and is not a map"},
 		"counts of an element":  {counts(spread, func(m *lifecycle.Map) { m.Step = 5 }), "I21: run .* step 5 counts elements and is not a map"},
