@@ -103,7 +103,10 @@ func TestTypesOfMapsThatJSONCannotHold(t *testing.T) {
 func TestElementOutcome(t *testing.T) {
 	t.Parallel()
 	list := []ElementOutcome[*int]{
-		{Output: new(int), State: StateCompleted}, {State: StateCompleted}, {State: StateFailed, Class: "torn", Error: "busy"}, {State: StateFailed, Error: "busy"},
+		{Output: new(int), State: StateCompleted},
+		{State: StateCompleted},
+		{State: StateFailed, Class: "torn", Error: "busy"},
+		{State: StateFailed, Error: "busy"},
 		{State: StateCanceled},
 	}
 	text, err := JSON{}.Marshal(list)

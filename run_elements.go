@@ -92,7 +92,7 @@ func (f *ElementFilter) query() (persistence.ElementQuery, error) {
 	case f.Limit < 0:
 		return q, fmt.Errorf("Limit is %d: use 0 or more", f.Limit) //nolint:staticcheck // it begins with the name of the field
 	case f.After < 0 || int(int32(f.After)) != f.After:
-		return q, fmt.Errorf("After is %d: use the Next of a page", f.After) //nolint:staticcheck // the same
+		return q, fmt.Errorf("After is %d: use the Next of a page", f.After)
 	}
 	for _, state := range f.States {
 		if !slices.Contains(elementStates, state) {

@@ -172,7 +172,8 @@ func (m *attemptLabels) note(metric Metric, labels []string) {
 	}
 }
 
-func (m *attemptLabels) Add(metric Metric, _ float64, labels ...string)     { m.note(metric, labels) }
+func (m *attemptLabels) Add(metric Metric, _ float64, labels ...string) { m.note(metric, labels) }
+
 func (m *attemptLabels) Observe(metric Metric, _ float64, labels ...string) { m.note(metric, labels) }
 
 // Elements are counted under the name of their map, whose number of series they do not add to.

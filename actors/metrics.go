@@ -124,7 +124,7 @@ func MetricTable() []MetricDescription {
 		{MetricRunning, "troupe_tasks_running", Gauge, "1", nil, "slots in use"},
 		{MetricFree, "troupe_slots_free", Gauge, "1", nil, "slots not in use"},
 		{MetricStuck, "troupe_tasks_stuck", Gauge, "1", nil, "functions still running after their attempt was reported"},
-		{MetricAttempts, "troupe_attempts_total", Counter, "1", []string{"workflow", "step", "outcome", "class"}, "attempts ended: succeeded, retried or failed (then with the class of the error), canceled, or released to be executed again"},
+		{MetricAttempts, "troupe_attempts_total", Counter, "1", []string{"workflow", "step", "outcome", "class"}, "attempts ended, those of elements of a map under its step: succeeded, retried or failed (then with the class of the error), canceled, or released to be executed again"},
 		{MetricAttemptSeconds, "troupe_attempt_seconds", Distribution, "s", []string{"workflow", "step"}, "duration of step functions"},
 		{MetricRetries, "troupe_retries_total", Counter, "1", nil, "attempts that will be tried again"},
 		{MetricLosses, "troupe_losses_total", Counter, "1", nil, "attempts lost on this pod"},

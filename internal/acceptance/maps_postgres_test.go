@@ -46,7 +46,8 @@ func TestMapsOnPostgres(t *testing.T) {
 	require.ErrorContains(t, err, "11 of 1000 elements failed, where 10 may")
 
 	var filter troupe.ElementFilter
-	states, counts := map[int]troupe.State{}, troupe.MapStatus{}
+	states := map[int]troupe.State{}
+	var counts troupe.MapStatus
 	for filter.Limit = 100; ; {
 		page, err := run.Elements(t.Context(), "each", filter)
 		require.NoError(t, err)

@@ -86,6 +86,7 @@ func TestElementsAreReadByPage(t *testing.T) {
 // A map that completed before its run failed is taken over as it is: its elements are not executed
 // again, and conditions look at its list again.
 func TestAMapIsTakenOver(t *testing.T) {
+	t.Parallel()
 	for name, codec := range map[string]troupe.Codec{"json": troupe.JSON{}, "sealed": sealed{troupe.JSON{}}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T) {

@@ -21,7 +21,6 @@ type desk struct {
 	most  int
 	calls map[string]int // by idempotency key
 	bad   map[int]bool   // items that fail
-	takes time.Duration
 }
 
 // read is the function of an element: it takes a second.
@@ -140,6 +139,7 @@ func TestAMapOverAnEmptyList(t *testing.T) {
 // The first element that fails stops the others, and the map fails when those that run have ended.
 // What continues the run executes only what has not completed, under the same keys.
 func TestAMapOfWhichAnElementFails(t *testing.T) {
+	t.Parallel()
 	for name, codec := range map[string]troupe.Codec{"json": troupe.JSON{}, "sealed": sealed{troupe.JSON{}}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
@@ -206,6 +206,7 @@ func TestASettledMap(t *testing.T) {
 }
 
 func TestASettledMapOfWhichTooManyFail(t *testing.T) {
+	t.Parallel()
 	for failures, fails := range map[int]bool{2: false, 3: true} {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
@@ -274,6 +275,7 @@ func TestWrapGoesAroundElements(t *testing.T) {
 
 // A list that is too long, and results that are too large, fail the map with numbers and a remedy.
 func TestMapsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
 	const remedy = ": pass references to what is stored elsewhere, or nest: let an item stand for a part of the list"
 	for name, c := range map[string]struct {
 		items []string
