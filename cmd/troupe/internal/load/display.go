@@ -79,6 +79,9 @@ func (p progress) text(rate float64) string {
 	} else if p.forgiven > 0 {
 		text += fmt.Sprintf("  %s failed unasked", grouped(p.forgiven))
 	}
+	if p.sum.Elements > 0 {
+		text += fmt.Sprintf("  %s elements", grouped(p.sum.Elements))
+	}
 	if p.sum.Retried > 0 || p.load.FailureRate > 0 {
 		text += fmt.Sprintf("  %s retried", grouped(p.sum.Retried))
 	}

@@ -105,6 +105,14 @@ func TestProgressIsPlainLinesWhereNoTerminalIs(t *testing.T) {
 	}, lines)
 }
 
+// A large map takes long: its elements are what moves.
+func TestProgressCountsElements(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	newDisplay(&out).show(progress{load: Load{Runs: 1}, passed: 2 * time.Second, sum: tally{Triggered: 1, Elements: 4321, Idle: true}})
+	require.Equal(t, "   2.0 s          0          0 runs/s         1 open  4,321 elements  letting runs end\n", out.String())
+}
+
 func TestProgressIsOneLineOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
