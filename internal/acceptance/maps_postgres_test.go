@@ -45,21 +45,7 @@ func TestMapsOnPostgres(t *testing.T) {
 	require.ErrorIs(t, err, troupe.ErrElementFailed)
 	require.ErrorContains(t, err, "11 of 1000 elements failed, where 10 may")
 
-	var filter troupe.ElementFilter
-	states := map[int]troupe.State{}
-	var counts troupe.MapStatus
-	for filter.Limit = 100; ; {
-		page, err := run.Elements(t.Context(), "each", filter)
-		require.NoError(t, err)
-		for _, e := range page.Elements {
-			require.Equal(t, fmt.Sprintf("each[%d]", e.Item), e.Name)
-			states[e.Item] = e.State
-		}
-		counts = page.Map
-		if filter.After = page.Next; page.Next == 0 {
-			break
-		}
-	}
+	states, counts := elementsOf(t, run, "each")
 	require.Equal(t, items-counts.Left, len(states))
 	require.Equal(t, stepOf(t, run, "each").Map, counts)
 	require.GreaterOrEqual(t, counts.Failed, 11)
@@ -89,5 +75,22 @@ func TestMapsOnPostgres(t *testing.T) {
 			want = 0
 		}
 		require.Equal(t, want, calls[i], "element %d was %v", i, states[i])
+	}
+}
+
+// elementsOf reads the elements of a map by page, and how many there are.
+func elementsOf[O any](t *testing.T, run *troupe.Run[O], step string) (states map[int]troupe.State, counts troupe.MapStatus) {
+	t.Helper()
+	states = map[int]troupe.State{}
+	for filter := (troupe.ElementFilter{Limit: 100}); ; {
+		page, err := run.Elements(t.Context(), step, filter)
+		require.NoError(t, err)
+		for _, e := range page.Elements {
+			require.Equal(t, fmt.Sprintf("%s[%d]", step, e.Item), e.Name)
+			states[e.Item] = e.State
+		}
+		if filter.After = page.Next; page.Next == 0 {
+			return states, page.Map
+		}
 	}
 }

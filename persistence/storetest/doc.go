@@ -17,7 +17,7 @@
 //   - completions, failures and what follows from them: record, repeat, branch, failure, cancel, timers, dynamic
 //   - signals, and waits for them: signals, deadlines
 //   - child runs: children, children_family
-//   - maps: maps, maps_requeue
+//   - maps: maps, maps_fair, maps_requeue
 //   - pods, and what happens to their tasks: lease, expiry, parking, blocked
 //   - what readers see: reads, lists, counts, views, queues, situation, registry
 //   - dead letters and history: dead, requeue, history
