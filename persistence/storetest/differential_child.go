@@ -54,13 +54,19 @@ func (w *differ) forward() {
 	w.compareStates()
 	var batch []sent
 	for _, h := range w.holds(pod) {
-		if len(batch) < 8 {
+		if len(batch) < 8 && (!w.wide || !w.chance(5)) {
 			batch = append(batch, w.report(h))
 		}
 	}
 	w.failBehind(batch)
 	batch = w.apart(batch)
-	w.send(pod, w.newRecord(), batch)
+	w.stopBefore(batch)
+	record := w.newRecord()
+	w.send(pod, record, batch)
+	if w.wide && w.chance(4) {
+		w.send(pod, record, batch)
+		w.saw("record repeated")
+	}
 	w.past = append(w.past, batch...)
 	w.compareStates()
 }
@@ -123,7 +129,7 @@ func (w *differ) yield(r *sent, h held) {
 // sawYield counts what became of the child run that a report would let begin.
 func (w *differ) sawYield(r sent) {
 	if _, err := w.model.Store.Run(w.ctx, "", r.Child.Run); err != nil {
-		w.saw("child run or elements taken back")
+		w.saw("child run taken back")
 		return
 	}
 	w.saw("child run begun")

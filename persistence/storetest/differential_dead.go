@@ -84,11 +84,6 @@ func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
 // deadTask returns the task of a dead letter, rather one whose run is gone.
 func (w *differ) deadTask() workflow.TaskID {
 	for _, l := range w.state.Dead {
-		if w.wide && l.Class == lifecycle.ClassElementFailed && l.RequeuedAs.IsZero() && w.chance(2) {
-			return l.Task
-		}
-	}
-	for _, l := range w.state.Dead {
 		if w.ofChild(l.Task.Run) && w.chance(2) {
 			return l.Task
 		}
@@ -147,7 +142,7 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 	case persistence.RequeueStored:
 		w.saw("dead letter requeued")
 		w.sawFamilyRequeued(order.Letter)
-		w.sawTakenOver(order.Run)
+		w.sawMapRequeued(order.Letter)
 		if answer.Kept > 0 {
 			w.saw("steps taken over")
 		}

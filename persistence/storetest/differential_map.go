@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -9,136 +10,235 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Mapping is list → each (a map) → sum, with a second map that waits in another queue, and not for
-// long, and conditions that look at what both give.
-func Mapping() *workflow.Graph {
-	return Graph(workflow.Definition{Name: "mapping", Output: 3, Policy: workflow.FinishSiblings, Steps: []workflow.Step{
-		{Name: "list"},
-		{Name: "each", Kind: workflow.Map, Parents: plain(0)},
-		{
-			Name: "late", Kind: workflow.Map, Parents: settled(1),
-			Options: workflow.Options{Queue: "other", ScheduleToStart: long},
+// wideGraphs are workflows with maps.
+func wideGraphs() []*workflow.Graph {
+	return []*workflow.Graph{Mapped(), MappedOn(), Graph(workflow.Definition{
+		Name: "watched", Output: 3, Policy: workflow.FailFast, Steps: []workflow.Step{
+			{Name: "list"},
+			{Name: "first", Kind: workflow.Map, Parents: plain(0), Options: workflow.Options{ScheduleToStart: short}},
+			{Name: "second", Kind: workflow.Map, Parents: []workflow.Edge{{Parent: 0, Kind: workflow.Settled}}},
+			{Name: "join", Parents: []workflow.Edge{{Parent: 1, Kind: workflow.Settled}, {Parent: 2, Kind: workflow.Settled}}},
 		},
-		{Name: "sum", Parents: settled(1, 2)},
-	}})
+		OnFailure: &workflow.Step{Name: "rescue", Kind: workflow.Func},
+	})}
 }
 
-// mapGraphs are the workflows whose steps begin elements.
-func mapGraphs() []*workflow.Graph { return []*workflow.Graph{Mapped(), MappedOn(), Mapping()} }
-
-// widen lets elements get further, and looks at them. Now and then a run is canceled meanwhile, or
-// one that failed is continued.
+// widen lets maps get further.
 func (w *differ) widen() {
 	w.forward()
-	switch w.IntN(8) {
-	case 0, 1:
-		w.read()
-	case 2:
-		w.cancel()
-		w.compareStates()
-	case 3, 4:
+	if w.chance(4) {
 		w.requeue()
 		w.compareStates()
+	}
+	switch {
+	case w.chance(10):
+		w.cancel()
+		w.compareStates()
+	case w.chance(5):
+		if at := slices.IndexFunc(w.state.Runs, func(r snapshot.Run) bool { return len(r.Maps) > 0 && !w.chance(3) }); at >= 0 {
+			w.elements(w.state.Runs[at].Tenant, &w.state.Runs[at])
+		}
 	}
 	w.drain()
 }
 
-// spreading reports whether a task may begin elements.
-func spreading(h held) bool {
+// mapIs selects runs with a map in a state.
+func mapIs(state lifecycle.State) func(r snapshot.Run) bool {
+	return func(r snapshot.Run) bool {
+		return slices.ContainsFunc(r.Tasks, func(t snapshot.Task) bool {
+			return t.State == state && t.Traits.Has(workflow.TraitMap) && !t.IsElement() && (state != lifecycle.Running || !t.Flags.Has(lifecycle.FlagSpread))
+		})
+	}
+}
+
+// turn has more of some attempts of maps end in another way: what gathers fails, so that a run which
+// continues takes over all elements, and what runs while its map breaks does not get to its own end.
+func (w *differ) turn(r *sent, h held) {
+	switch owner := w.ownerOf(h); {
+	case owner == nil && h.task.Traits.Has(workflow.TraitMap) && h.task.Flags.Has(lifecycle.FlagSpread) && w.chance(2):
+		r.Report, r.Class, r.Error, r.Output, r.Retry, r.TimedOut = lifecycle.Errored, "test", "it broke", nil, false, ""
+	case owner != nil && owner.Class == lifecycle.ClassElementFailed && w.chance(2):
+		*r = sent{pod: r.pod, Transition: persistence.Transition{
+			Task: r.Task, Epoch: r.Epoch, Report: anyOf(w, []lifecycle.ReportKind{lifecycle.Lost, lifecycle.Released}),
+		}}
+	}
+}
+
+// stopBefore cancels a run, now and then, of which a batch would begin a map.
+func (w *differ) stopBefore(batch []sent) {
+	for i := range batch {
+		if batch[i].Map != nil && w.chance(16) {
+			w.ask(persistence.Cancel{Run: batch[i].Task.Run, Reason: "enough", Grace: short}, true)
+			w.compareStates()
+		}
+	}
+}
+
+// ownerOf returns the map of an element; nil: the task is none.
+func (w *differ) ownerOf(h held) *snapshot.Task {
+	if !h.task.IsElement() {
+		return nil
+	}
+	return h.run.Task(h.task.Dynamic.Owner)
+}
+
+// spreadsOut reports whether a task has to begin the elements of a map.
+func spreadsOut(h held) bool {
 	return h.task.Traits.Has(workflow.TraitMap) && !h.task.IsElement() && h.task.Flags&(lifecycle.FlagSpread|lifecycle.FlagKept) == 0
 }
 
-// spread lets the elements of a map begin, now and then what a store refuses; or the map has an
-// empty list and completes. The list is what the first step gave: a run that continues another and
-// takes over elements of it has the same.
-func (w *differ) spread(r *sent, h held) {
-	if w.chance(8) {
-		return
-	}
-	n := 1
-	for _, digit := range h.run.Tasks[0].Output {
-		n += int(digit) % 6
-	}
-	n = min(n, 6)
-	begin := &persistence.Map{Window: 1 + int32(w.IntN(4)), Allowed: int32(w.IntN(n + 1))}
+// spreadOut begins the elements of a map, now and then as a store refuses it.
+func (w *differ) spreadOut(r *sent, h held) {
+	n := w.listed(h)
+	m := &persistence.Map{Window: 1 + int32(w.IntN(4)), Allowed: anyOf(w, []int32{0, 0, int32(w.IntN(n + 1)), int32(n)})}
 	for i := range n {
-		begin.Items = append(begin.Items, fmt.Appendf(nil, "%d of %d", i, w.count))
+		m.Items = append(m.Items, fmt.Appendf(nil, "%d.%d", w.count, i))
 	}
-	if w.chance(2) {
-		begin.Allowed = 0
-	}
-	r.Report, r.Output, r.Progress, r.Map, r.spoiled = lifecycle.Yielded, nil, nil, begin, true
+	r.Report, r.Output, r.Map, r.spoiled = lifecycle.Yielded, nil, m, true
 	switch w.IntN(32) {
 	case 0:
 		r.Map = nil
 	case 1:
-		begin.Items = nil
+		m.Window = anyOf(w, []int32{0, lifecycle.MapWindowMax + 1})
 	case 2:
-		begin.Window = anyOf(w, []int32{-1, 0, lifecycle.MapWindowMax + 1})
+		m.Allowed = anyOf(w, []int32{-1, int32(n) + 1})
 	case 3:
-		begin.Items[n-1] = []byte(BadPayload)
+		m.Items[w.IntN(n)] = []byte(BadPayload)
 	case 4:
-		begin.Allowed = anyOf(w, []int32{-1, int32(n) + 1})
+		m.Items = nil
 	default:
 		r.spoiled = false
 	}
 }
 
-// sawSpread counts what became of the elements that a report would let begin.
+// listed is how many items the list of a map has: that follows from the output that gives it, so that
+// the list of a run that continues another is the same.
+func (w *differ) listed(h held) int {
+	n := 1
+	for _, digit := range h.run.Task(h.run.Graph.Nodes[h.task.Step].Parents[0]).Output {
+		n += int(digit) % 6
+	}
+	return min(n, 7)
+}
+
+// sawSpread counts what became of a report that would begin elements.
 func (w *differ) sawSpread(r sent) {
 	page, err := w.model.Store.Elements(w.ctx, "", r.Task, persistence.ElementQuery{})
 	if err != nil || page.Map.Items == 0 {
-		w.saw("child run or elements taken back")
+		w.saw("map not begun in a run that stops")
 		return
 	}
-	w.saw("elements begun")
+	w.saw("map begun")
 }
 
-// elements compares pages of the elements of a run.
-func (w *differ) elements(tenant string, r *snapshot.Run) {
-	for i := range r.Graph.Nodes {
-		if r.Graph.Nodes[i].Kind != workflow.Map && !w.chance(20) {
+// sawMaps counts what maps have done between two states.
+func (w *differ) sawMaps(before, after *snapshot.Tables) {
+	for i := range after.Runs {
+		r := &after.Runs[i]
+		if !r.Graph.HasMaps() {
 			continue
 		}
-		query := persistence.ElementQuery{Limit: anyOf(w, []int{0, 1, 2, 5}), Outputs: w.chance(2)}
-		if w.chance(3) {
-			query.States = anyOf(w, [][]lifecycle.State{{lifecycle.Failed}, {lifecycle.Completed}, {lifecycle.Queued, lifecycle.Running}})
-		}
-		if w.chance(3) {
-			query.After = int32(len(r.Graph.Nodes) + w.IntN(6))
-		}
-		of := workflow.TaskID{Run: r.ID, Step: int32(i)}
-		out := both(w, fmt.Sprintf("elements of %v of %q: %+v", of, tenant, query), func(s *side) (persistence.ElementPage, error) {
-			page, err := s.Store.Elements(w.ctx, tenant, of, query)
-			for i := range page.Rows {
-				page.Rows[i] = s.taskSeen(page.Rows[i])
+		at := slices.IndexFunc(before.Runs, func(old snapshot.Run) bool { return old.ID == r.ID })
+		if at < 0 {
+			for j := range r.Tasks {
+				if r.Tasks[j].IsElement() {
+					w.saw("element taken over")
+				}
 			}
-			return page, err
-		})
-		for _, row := range out.Value.Rows {
-			w.saw("element read")
-			if row.State == lifecycle.Canceled {
-				w.saw("element canceled")
-			}
+			continue
 		}
-		if out.Value.Next > 0 {
-			w.saw("more elements to read")
+		for j := range r.Maps {
+			w.sawMap(&before.Runs[at], r, &r.Maps[j])
 		}
-		if t := r.Task(int32(i)); t != nil && t.Class == lifecycle.ClassElementFailed {
-			w.saw("map failed with its elements")
+		w.sawElements(&before.Runs[at], r)
+	}
+}
+
+func (w *differ) sawMap(before, after *snapshot.Run, m *lifecycle.Map) {
+	old, t := before.Task(m.Step), after.Task(m.Step)
+	at := slices.IndexFunc(before.Maps, func(o lifecycle.Map) bool { return o.Step == m.Step })
+	if at >= 0 && before.Maps[at].Left > m.Left {
+		w.saw("window moved")
+	}
+	switch {
+	case old.State == t.State:
+	case t.State == lifecycle.Queued && old.State == lifecycle.Running && at < 0:
+		w.saw("map that takes over all elements")
+	case old.State != lifecycle.Waiting:
+	case t.State == lifecycle.Queued && m.Failed > 0:
+		w.saw("map gathers, some elements failed")
+	case t.State == lifecycle.Queued:
+		w.saw("map gathers")
+	case t.State == lifecycle.Failed:
+		w.saw("map broke")
+	case t.State == lifecycle.Canceled:
+		w.saw("map canceled")
+	}
+}
+
+func (w *differ) sawElements(before, after *snapshot.Run) {
+	for i := range after.Tasks {
+		t := &after.Tasks[i]
+		if !t.IsElement() || t.State != lifecycle.Canceled {
+			continue
 		}
-		if t := r.Task(int32(i)); t != nil && t.Flags.Has(lifecycle.FlagSpread) && t.State == lifecycle.Completed {
-			w.saw("map gathered")
+		owner := after.Task(t.Dynamic.Owner)
+		switch old := before.Task(t.Step); {
+		case old == nil || old.State.Terminal():
+		case owner.Class == lifecycle.ClassElementFailed && old.State == lifecycle.Running:
+			w.saw("element ended with a map that breaks")
+		case owner.Class == lifecycle.ClassElementFailed:
+			w.saw("element taken back")
 		}
 	}
 }
 
-// sawTakenOver counts the elements that a run has taken over which has not begun.
-func (w *differ) sawTakenOver(run workflow.RunID) {
-	for step := range int32(3) {
-		page, err := w.model.Store.Elements(w.ctx, "", workflow.TaskID{Run: run, Step: step}, persistence.ElementQuery{})
-		if err == nil {
-			w.sawAll(len(page.Rows), "element taken over")
+// sawMapRequeued counts the dead letters of maps that were requeued.
+func (w *differ) sawMapRequeued(letter workflow.TaskID) {
+	at := slices.IndexFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == letter.Run })
+	if at >= 0 && w.state.Runs[at].Task(letter.Step).Traits.Has(workflow.TraitMap) {
+		w.saw("dead letter of a map requeued")
+	}
+}
+
+// elements compares what readers see of the elements of a map.
+func (w *differ) elements(tenant string, r *snapshot.Run) {
+	for i := range r.Graph.Nodes {
+		if r.Graph.Nodes[i].Kind != workflow.Map {
+			continue
+		}
+		of := workflow.TaskID{Run: r.ID, Step: int32(i)}
+		query := persistence.ElementQuery{Outputs: w.chance(2), Limit: 1 + w.IntN(3)}
+		if w.chance(3) {
+			query.States = []lifecycle.State{anyOf(w, lifecycle.States()), lifecycle.Completed}
+		}
+		out := both(w, fmt.Sprintf("elements of step %d of %v of %q: %+v", i, r.ID, tenant, query), func(s *side) ([]persistence.ElementPage, error) {
+			return s.elementPages(w, tenant, of, query)
+		})
+		if len(out.Value) > 1 {
+			w.saw("page of elements read")
 		}
 	}
+}
+
+func (s *side) elementPages(w *differ, tenant string, of workflow.TaskID, query persistence.ElementQuery) (pages []persistence.ElementPage, err error) {
+	for {
+		page, err := s.Store.Elements(w.ctx, tenant, of, query)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Rows {
+			page.Rows[i] = s.taskRow(page.Rows[i])
+		}
+		if pages = append(pages, page); page.Next == 0 {
+			return pages, nil
+		}
+		query.After = page.Next
+	}
+}
+
+func (s *side) taskRow(t persistence.TaskRow) persistence.TaskRow {
+	t.Pod, t.WakeAt, t.StartedAt, t.FinishedAt = s.ordinal(t.Pod), flat(t.WakeAt), flat(t.StartedAt), flat(t.FinishedAt)
+	t.Error = errorText(t.Class, t.Error)
+	return t
 }

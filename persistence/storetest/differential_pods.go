@@ -81,7 +81,7 @@ func (w *differ) join() {
 
 func (w *differ) joinWith(graphs []int) {
 	span, protocol := w.span(), persistence.Protocol
-	if w.chance(8) && !w.kin && !w.wide {
+	if w.chance(8) && !w.kin {
 		protocol = anyOf(w, []int16{2, 3}) // it does not know signals, or child runs
 	}
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
@@ -178,6 +178,9 @@ func (w *differ) cancelable() snapshot.Run {
 	})
 	if (w.kin || w.wide) && w.chance(2) {
 		wanted = anyOf(w, []func(r snapshot.Run) bool{isChild, awaitsChild})
+	}
+	if w.wide && w.chance(2) {
+		wanted = anyOf(w, []func(r snapshot.Run) bool{mapIs(lifecycle.Running), mapIs(lifecycle.Waiting)})
 	}
 	var list []snapshot.Run
 	for _, r := range w.state.Runs {

@@ -28,6 +28,7 @@ func (w *differ) read() {
 	}
 	w.saw("run read")
 	w.byKey(tenant, &r)
+	w.elements(tenant, &r)
 	w.list(r.Tenant)
 	w.tallyRuns(r.Tenant)
 	w.ends()
@@ -46,7 +47,6 @@ func (w *differ) read() {
 		w.saw("payload read")
 	}
 	w.payload(tenant, &r)
-	w.elements(tenant, &r)
 }
 
 // byKey compares which run a key names.
@@ -173,7 +173,7 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 		return seen, err
 	}
 	for i := range seen.Tasks {
-		seen.Tasks[i] = s.taskSeen(seen.Tasks[i])
+		seen.Tasks[i] = s.taskRow(seen.Tasks[i])
 	}
 	if seen.Names, err = s.Store.StepNames(w.ctx, tenant, id); err != nil {
 		return seen, err
@@ -201,13 +201,6 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 		return int(a.N - b.N)
 	})
 	return seen, nil
-}
-
-// taskSeen is a task as readers see it, ready for comparison.
-func (s *side) taskSeen(t persistence.TaskRow) persistence.TaskRow {
-	t.Pod, t.WakeAt, t.StartedAt, t.FinishedAt = s.ordinal(t.Pod), flat(t.WakeAt), flat(t.StartedAt), flat(t.FinishedAt)
-	t.Error = errorText(t.Class, t.Error)
-	return t
 }
 
 func (s *side) row(r persistence.RunRow) persistence.RunRow {

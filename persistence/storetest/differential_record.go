@@ -16,7 +16,7 @@ import (
 type sent struct {
 	pod int64 // ordinal
 	persistence.Transition
-	spoiled bool // its child run is refused, or its elements are
+	spoiled bool // its child run, or its map, is refused
 }
 
 func (r sent) bad() bool { return r.spoiled || string(r.Output) == BadPayload }
@@ -84,6 +84,7 @@ func (w *differ) report(h held) sent {
 	default:
 		r.Output = fmt.Appendf(nil, "%d", w.count)
 	}
+	w.turn(&r, h)
 	if payload := w.taken(h); payload != nil && r.Report == lifecycle.Succeeded {
 		r.Output = payload
 	} else if w.chance(6) && payload == nil {
@@ -92,14 +93,12 @@ func (w *differ) report(h held) sent {
 	if r.Report != lifecycle.Succeeded {
 		return r
 	}
-	if begins(h) {
+	switch {
+	case begins(h):
 		w.yield(&r, h)
 		return r
-	}
-	if spreading(h) {
-		w.spread(&r, h)
-	}
-	if r.Report != lifecycle.Succeeded {
+	case spreadsOut(h) && !w.chance(8): // or its list is empty
+		w.spreadOut(&r, h)
 		return r
 	}
 	for _, c := range h.task.Children {
@@ -173,7 +172,7 @@ func (w *differ) record() {
 // apart returns of a batch what is refused in a run that needs decisions, by itself: before or after
 // others that need one, too, is up to a store.
 func (w *differ) apart(batch []sent) []sent {
-	if at := slices.IndexFunc(batch, func(r sent) bool { return r.bad() && w.slow(r.Task.Run) }); at >= 0 {
+	if at := slices.IndexFunc(batch, func(r sent) bool { return r.bad() && (r.spoiled || w.slow(r.Task.Run)) }); at >= 0 {
 		return batch[at : at+1]
 	}
 	return batch
@@ -182,7 +181,7 @@ func (w *differ) apart(batch []sent) []sent {
 // slow reports whether what is reported of a run may need a decision.
 func (w *differ) slow(run workflow.RunID) bool {
 	at := slices.IndexFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == run })
-	return at >= 0 && (w.state.Runs[at].Core.Slow || w.state.Runs[at].Graph.HasMaps())
+	return at >= 0 && w.state.Runs[at].Core.Slow
 }
 
 func (w *differ) newRecord() persistence.Record {
@@ -243,18 +242,21 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 	switch answer.Result {
 	case lifecycle.AlreadyYours:
 		w.saw("transition already recorded")
-		if r.Child != nil {
+		switch {
+		case r.Map != nil:
+			w.saw("map begun before")
+		case r.Child != nil:
 			w.saw("child run begun before")
 		}
 	case lifecycle.Stale:
 		w.saw("transition stale")
 	case lifecycle.BadRow:
 		w.saw("bad row")
-		if r.Child != nil && r.spoiled {
+		switch {
+		case r.Map != nil && r.spoiled:
+			w.saw("map refused")
+		case r.spoiled:
 			w.saw("child run refused")
-		}
-		if r.Map != nil && r.spoiled {
-			w.saw("elements refused")
 		}
 	case lifecycle.Illegal, lifecycle.Busy:
 		w.diverge("unexpected answer %d", answer.Result)
@@ -292,8 +294,8 @@ func (w *differ) recordInTx() {
 		return
 	}
 	h := anyOf(w, list)
-	if begins(h) || spreading(h) {
-		return // no function is called
+	if begins(h) || h.task.Traits.Has(workflow.TraitMap) {
+		return // no function is called, or none in a transaction
 	}
 	r := w.report(h)
 	if r.Report == lifecycle.Succeeded && w.taken(h) == nil && w.chance(6) {

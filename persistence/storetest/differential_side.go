@@ -98,7 +98,6 @@ func errorText(class, text string) string {
 	if class == persistence.ClassBadRow {
 		return ""
 	}
-	text, _, _ = strings.Cut(text, persistence.ErrBadRow.Error()) // a parent says why its child run failed
 	return text
 }
 
@@ -171,6 +170,7 @@ func (w *differ) compareStates() {
 	if wrong := snapshot.Check(states[0]); len(wrong) > 0 {
 		w.diverge("invariants:\n%v", wrong)
 	}
+	w.sawMaps(&w.state, &states[0])
 	w.state = states[0]
 }
 

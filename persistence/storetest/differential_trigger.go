@@ -24,7 +24,7 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 
 // differGraphs are the workflows of a differential test.
 func differGraphs() []*workflow.Graph {
-	return append(append(families(), mapGraphs()...),
+	return append(slices.Concat(families(), wideGraphs()),
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
 		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(), gated(),
@@ -85,14 +85,14 @@ func (w *differ) runID() workflow.RunID {
 
 // draft makes a trigger, now and then one that is refused.
 func (w *differ) draft() trigger {
-	list, kin := w.graphs, len(families())
+	list, kin, wide := w.graphs, len(families()), len(families())+len(wideGraphs())
 	switch {
-	case w.wide && !w.chance(8):
-		list = list[kin : kin+len(mapGraphs())]
 	case w.kin && !w.chance(4):
 		list = list[:kin]
+	case w.wide && !w.chance(4):
+		list = list[kin:wide]
 	case !w.kin && !w.chance(8):
-		list = list[kin:]
+		list = list[wide:]
 	}
 	g := anyOf(w, list)
 	if w.ids%16 == 0 { // of few others a failure is handled

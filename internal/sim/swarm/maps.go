@@ -71,7 +71,8 @@ func culled() *shape {
 // beside them stops neither.
 func settled() *shape {
 	d := workflow.Definition{Name: "settled", Output: 3, Steps: []workflow.Step{
-		{Name: "plan"}, mapStep("first", 0), mapStep("second", 1),
+		{Name: "plan"},
+		mapStep("first", 0), mapStep("second", 1),
 		{Name: "join", Parents: edges(workflow.Settled, 2)},
 		{Name: "fail", Options: workflow.Options{Retry: workflow.RetryPolicy{Attempts: 1}}},
 	}}
