@@ -1,7 +1,7 @@
 -- archive_runs: moves ended runs with everything of theirs into run_history,
 -- one row for each; a run with many tasks or much output gets several, so that
 -- no row has more than 10,000 tasks or outputs of 16 MiB and one more. Dynamic tasks have
--- rows of their own: the numbers of the tasks of a row leave none out. Beside outputs
+-- rows of their own, unless the run was canceled before it got others: the numbers of the tasks of a row leave none out. Beside outputs
 -- of more than 64 KiB their sizes are kept, so that these cost no look at those. The
 -- events of a plain run follow from its tasks and are left to the end of their
 -- span. Runs that are moved into one of the spans are counted, unless it is sealed, where
@@ -84,7 +84,7 @@ moved as (
 				case when count(k.child) > 0 then array_agg(k.child) end as child_runs
 			from (
 				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
-					+ (row_number() over w - 1) / 10000 + (k.declared is not null)::int as slice
+					+ (row_number() over w - 1) / 10000 + (k.declared is not null and first_value(k.declared) over w is null)::int as slice
 				from {schema}.tasks k
 				where k.run_id = r.id
 				window w as (order by k.step rows unbounded preceding)
