@@ -219,8 +219,6 @@ func (p *decisionTx) queueUntaken(b *pgsql.Batch, runs pgsql.UUIDs) {
 // with those that have and are named all the same, and with the inbox and maps once.
 const decisionsMax = 6
 
-var errUndecided = errors.New("a decision asks for rows that do not exist")
-
 // decide applies the facts of every run.
 func (p *decisionTx) decide(ctx context.Context) error {
 	undecided := p.runs
@@ -260,7 +258,7 @@ func (p *decisionTx) decide(ctx context.Context) error {
 		}
 		undecided = missing
 	}
-	return errUndecided
+	return pgerr.ErrUndecided
 }
 
 // keepMap keeps how far a map has come that was asked for.

@@ -178,7 +178,7 @@ func (r *recording) parts(ctx context.Context, indexes []int, store storing) err
 // blamesOne reports whether one of several transitions, timers or tasks may be why a
 // transaction failed.
 func blamesOne(err error) bool {
-	return errors.Is(err, pgerr.ErrLockTimeout) || badRow(err) || pgerr.Unreadable(err)
+	return errors.Is(err, pgerr.ErrLockTimeout) || badRow(err) || pgerr.Unreadable(err) || errors.Is(err, pgerr.ErrUndecided)
 }
 
 // alone answers a transition that cannot be stored by itself.
@@ -197,6 +197,10 @@ func (r *recording) alone(ctx context.Context, i int, store storing, err error) 
 	switch {
 	case errors.Is(err, pgerr.ErrLockTimeout):
 		r.s.quarantine.RestTask(task)
+	case errors.Is(err, pgerr.ErrUndecided):
+		if full := r.s.quarantine.AddUnreadable(ctx, task.Run, err); full != nil {
+			return full
+		}
 	case pgerr.Unreadable(err):
 		full := r.s.quarantine.AddUnreadable(ctx, task.Run, err)
 		if full != nil || !r.s.quarantine.Damaged(ctx, task.Run) { // what others need, too, cannot be read

@@ -24,6 +24,9 @@ var ErrRowsLost = fmt.Errorf("%w: not all rows were written, one changed under i
 // ErrTrial ends a transaction that was a trial. It passes through Translate.
 var ErrTrial = errors.New("a trial, which is rolled back")
 
+// ErrUndecided says that rows of a run which others refer to are not there: they were removed by hand.
+var ErrUndecided = errors.New("a decision asks for rows that do not exist")
+
 // ErrLockTimeout says that another session kept a lock for longer than lock_timeout.
 var ErrLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
 

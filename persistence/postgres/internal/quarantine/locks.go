@@ -127,7 +127,7 @@ func (l *Locks) RestAlone(ctx context.Context, task workflow.TaskID, err error) 
 	case errors.Is(err, pgerr.ErrLockTimeout):
 		l.RestTask(task)
 		return nil
-	case pgerr.Unreadable(err) && l.Damaged(ctx, task.Run):
+	case errors.Is(err, pgerr.ErrUndecided), pgerr.Unreadable(err) && l.Damaged(ctx, task.Run):
 		return l.AddUnreadable(ctx, task.Run, err)
 	}
 	return err
