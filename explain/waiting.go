@@ -37,7 +37,8 @@ func (e *explainer) waiting(t *Task) Reason {
 	return r
 }
 
-// elements explains a map that waits for its elements.
+// elements explains a map that waits for its elements. If too many have failed it
+// begins no others, and says so in place of how many have not begun.
 func elements(t *Task) Reason {
 	m := &t.Map
 	r := Reason{
@@ -46,6 +47,10 @@ func elements(t *Task) Reason {
 	}
 	if m.Running > 0 {
 		r.Text += fmt.Sprintf(", of which %s %s", number(m.Running), one(m.Running, "runs", "run"))
+	}
+	if t.Class == lifecycle.ClassElementFailed {
+		r.Text += "; then it fails, and no others begin: " + Short(t.Error)
+		return r
 	}
 	if m.Left > 0 {
 		r.Text += fmt.Sprintf("; %s %s not begun", number(m.Left), one(m.Left, "has", "have"))

@@ -95,6 +95,10 @@ func TestExplainAMap(t *testing.T) {
 	require.Equal(t, "waits for its elements: 1 of 1 is open, of which 1 runs", explain.Explain(usual(tasks[0]))[0].Text)
 	tasks[0].Map = explain.MapState{Items: 123, Open: 2, Left: 1, Failed: 1}
 	require.Equal(t, "waits for its elements: 2 of 123 are open; 1 has not begun; 1 has failed", explain.Explain(usual(tasks[0]))[0].Text)
+	tasks[0].Map = explain.MapState{Items: 20, Open: 1, Running: 1, Left: 12, Failed: 6}
+	tasks[0].Class, tasks[0].Error = lifecycle.ClassElementFailed, "element 0 of 20 failed: no such file"
+	require.Equal(t, "waits for its elements: 1 of 20 is open, of which 1 runs; then it fails, and no others begin: element 0 of 20 failed: no such file",
+		explain.Explain(usual(tasks[0]))[0].Text)
 }
 
 // A child run that was canceled with its parent names it, and one that has not begun, too.

@@ -127,7 +127,15 @@ func mapNames(run string) finding {
 
 func printElements(out io.Writer, page *troupe.ElementPage) error {
 	m := &page.Map
-	if _, err := fmt.Fprintf(out, "%s: %d completed, %d failed, %d open, %d not begun\n\n", output.Count(m.Items, "item"), m.Completed, m.Failed, m.Open, m.Left); err != nil {
+	title := fmt.Sprintf("%s: %d completed, %d failed or canceled, %d open, %d not begun", output.Count(m.Items, "item"), m.Completed, m.Failed, m.Open, m.Left)
+	switch {
+	case m.Items > 0:
+	case len(page.Elements) > 0:
+		title = "the map has not begun in this run; these elements completed in the run that it continues"
+	default:
+		title = "the map has begun no elements"
+	}
+	if _, err := fmt.Fprintf(out, "%s\n\n", title); err != nil {
 		return err
 	}
 	table := output.NewTable("ITEM", "STATE", "ATTEMPT", "POD", "STARTED", "TOOK", "OUTPUT", "WHY")
@@ -158,7 +166,7 @@ func elementsText(m *troupe.MapStatus) string {
 	case m.Items == 0:
 		return ""
 	case m.Failed > 0:
-		return fmt.Sprintf("%d of %d, %d failed", m.Completed, m.Items, m.Failed)
+		return fmt.Sprintf("%d of %d, %d failed or canceled", m.Completed, m.Items, m.Failed)
 	}
 	return fmt.Sprintf("%d of %d", m.Completed, m.Items)
 }

@@ -24,7 +24,7 @@ func TestPrintAMap(t *testing.T) {
 	require.NoError(t, printRun(&out, &r))
 	require.Regexp(t, `STEP +STATE +ATTEMPT +POD +STARTED +TOOK +OUTPUT +ELEMENTS +WHY\n`, out.String())
 	require.Regexp(t, `list +completed +1 +- +- +- +2 B +- +-\n`, out.String())
-	require.Regexp(t, `files +waiting +- +- +- +- +- +20 of 1000, 3 failed +waits for its elements: 20 of 1,000 are open; 957 have not begun; 3 have failed\n`, out.String())
+	require.Regexp(t, `files +waiting +- +- +- +- +- +20 of 1000, 3 failed or canceled +waits for its elements: 20 of 1,000 are open; 957 have not begun; 3 have failed\n`, out.String())
 	r.Steps = r.Steps[:1]
 	out.Reset()
 	require.NoError(t, printRun(&out, &r))
@@ -44,7 +44,7 @@ func TestPrintElements(t *testing.T) {
 	}
 	var out strings.Builder
 	require.NoError(t, printElements(&out, page))
-	require.Contains(t, out.String(), "1000 items: 20 completed, 3 failed, 20 open, 957 not begun\n")
+	require.Contains(t, out.String(), "1000 items: 20 completed, 3 failed or canceled, 20 open, 957 not begun\n")
 	require.Regexp(t, `7 +completed +1 +a +2030-01-31T08:00:00Z +2 s +12 B +-\n`, out.String())
 	require.Regexp(t, `8 +backoff +2, lost 1 +- +- +- +- +torn: unexpected EOF\n`, out.String())
 	require.Contains(t, out.String(), "more: --after 41\n")
@@ -52,6 +52,14 @@ func TestPrintElements(t *testing.T) {
 	out.Reset()
 	require.NoError(t, printElements(&out, page))
 	require.NotContains(t, out.String(), "more")
+	page.Map = troupe.MapStatus{}
+	out.Reset()
+	require.NoError(t, printElements(&out, page))
+	require.Contains(t, out.String(), "the map has not begun in this run; these elements completed in the run that it continues\n")
+	page.Elements = nil
+	out.Reset()
+	require.NoError(t, printElements(&out, page))
+	require.Contains(t, out.String(), "the map has begun no elements\n")
 }
 
 func TestTheEventOfAMapThatWaits(t *testing.T) {
