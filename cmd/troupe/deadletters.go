@@ -36,7 +36,9 @@ func deadLettersCommand(w world) *cobra.Command {
 		Long: `Steps that failed for good: list, count, show, requeue and purge them.
 
 A requeue lets the run continue as a new run: steps that completed are taken over,
-the failed one and all that comes after it are executed. The ended run stays.
+the failed one and all that comes after it are executed. Of a map that failed, the
+elements that completed are taken over, and the others are executed. The ended run
+stays.
 The new run is of the definition that the ended run had, with --from-start, too:
 a pod of that version has to live. Letters of a workflow that has changed are
 requeued from the start in a program that registers the new version.

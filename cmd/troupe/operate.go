@@ -115,7 +115,8 @@ func runsRequeue(w world, f *readFlags) *cobra.Command {
 		Use: "requeue RUN", Short: "Let a run that has failed continue, as a new run",
 		Long: `Lets a run that has failed continue as a new run, as troupe dead-letters requeue does:
 steps that completed are taken over, the failed ones and all that comes after them are
-executed. All dead letters of the run count as requeued; the ended run stays.
+executed. Of a map that failed, the elements that completed are taken over, and the
+others are executed. All dead letters of the run count as requeued; the ended run stays.
 
 Of a failed child run requeue the parent, when that has ended: it begins another
 child run. A child run that is requeued alone continues without a parent.`,

@@ -276,16 +276,19 @@ func TestWrapGoesAroundElements(t *testing.T) {
 // A list that is too long, and results that are too large, fail the map with numbers and a remedy.
 func TestMapsThatAreTooLarge(t *testing.T) {
 	t.Parallel()
-	const remedy = ": pass references to what is stored elsewhere, or nest: let an item stand for a part of the list"
+	const (
+		refer = "pass references to what is stored elsewhere"
+		split = "let an item stand for a part of the list, such as a hundred entries that one element handles"
+	)
 	for name, c := range map[string]struct {
 		items []string
 		fn    func(context.Context, int, string) (string, error)
 		text  string
 	}{
-		"too many":     {items: make([]string, 100_001), text: "the list has 100001 items, a map takes 100000" + remedy},
-		"a large item": {items: []string{"", strings.Repeat("x", 64<<10)}, text: "item 1 has 65538 bytes, an item of a map has at most 65536" + remedy},
+		"too many":     {items: make([]string, 100_001), text: "the list has 100001 items, a map takes 100000: " + split},
+		"a large item": {items: []string{"", strings.Repeat("x", 64<<10)}, text: "item 1 has 65538 bytes, an item of a map has at most 65536: " + refer},
 		"large together": {
-			items: slices.Repeat([]string{strings.Repeat("x", 60<<10)}, 150), text: "the first 137 of 150 items have 8417554 bytes, those of a map have at most 8388608 together" + remedy,
+			items: slices.Repeat([]string{strings.Repeat("x", 60<<10)}, 150), text: "the first 137 of 150 items have 8417554 bytes, those of a map have at most 8388608 together: " + refer + ", or " + split,
 		},
 		"large results": {
 			items: make([]string, 300), fn: func(context.Context, int, string) (string, error) { return strings.Repeat("x", 100<<10), nil },

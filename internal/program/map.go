@@ -90,7 +90,7 @@ func (m *Map) allowed(items int) int32 {
 // begin encodes the items of a map, each for itself.
 func (m *Map) begin(codec actors.Codec, step string, n int, item func(int) any, dynamic bool) (*persistence.Map, error) {
 	if n > lifecycle.MapItemsMax {
-		return nil, tooLarge("the list has %d items, a map takes %d", n, lifecycle.MapItemsMax)
+		return nil, tooLarge(split, "the list has %d items, a map takes %d", n, lifecycle.MapItemsMax)
 	}
 	begun := &persistence.Map{Items: make([][]byte, n), Window: int32(m.Window), Allowed: m.allowed(n)}
 	size := 0
@@ -104,19 +104,25 @@ func (m *Map) begin(codec actors.Codec, step string, n int, item func(int) any, 
 			return nil, actors.Terminal(actors.WithClass(lifecycle.ClassEncoding, fmt.Errorf("encode item %d of type %T: %w", i, value, err)))
 		}
 		if len(payload) > persistence.MapItemMax {
-			return nil, tooLarge("item %d has %d bytes, an item of a map has at most %d", i, len(payload), persistence.MapItemMax)
+			return nil, tooLarge(refer, "item %d has %d bytes, an item of a map has at most %d", i, len(payload), persistence.MapItemMax)
 		}
 		if size += len(payload); size > persistence.MapItemsMax {
-			return nil, tooLarge("the first %d of %d items have %d bytes, those of a map have at most %d together", i+1, n, size, persistence.MapItemsMax)
+			return nil, tooLarge(refer+", or "+split, "the first %d of %d items have %d bytes, those of a map have at most %d together", i+1, n, size, persistence.MapItemsMax)
 		}
 		begun.Items[i] = payload
 	}
 	return begun, nil
 }
 
+// Remedies of a list that no map takes.
+const (
+	refer = "pass references to what is stored elsewhere"
+	split = "let an item stand for a part of the list, such as a hundred entries that one element handles"
+)
+
 // tooLarge is the error of a list that no map takes.
-func tooLarge(format string, args ...any) error {
-	text := fmt.Sprintf(format, args...) + ": pass references to what is stored elsewhere, or nest: let an item stand for a part of the list"
+func tooLarge(remedy, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...) + ": " + remedy
 	return actors.Terminal(actors.WithClass(lifecycle.ClassTooLarge, fmt.Errorf("%s", text)))
 }
 
