@@ -17,25 +17,27 @@ import (
 // otherwise.
 const windowDefault = 100
 
-// Map declares a step that executes fn for each element of a list that a parent gives, of up to
-// 100,000 items, and has their results in the order of the items. Each element is a durable task
-// of its own: it is retried, times out and is taken over from a pod that dies as a step is, has an
-// idempotency key of its own, and knows its number from [Task]. [MaxConcurrency] bounds how many are open at once, on all
-// pods together; elements are made as that window moves. Options of functions, such as [Retry], are
-// for each element. docs/maps.md has the rest.
+// Map declares a step that executes fn for each item of a list that a parent returns, of up to
+// 100,000 items, and returns the results in the order of the items. An element is the task that
+// executes fn for one item. It is a durable task of its own: it is retried, times out and is taken
+// over from a pod that dies as a step is, has an idempotency key of its own, and knows the index of
+// its item from [Task]. [MaxConcurrency] bounds how many are open at once, on all pods together;
+// elements are made as that window moves. Options of functions, such as [Retry], are for each
+// element. docs/maps.md has the rest.
 //
-// If an element fails for good no others begin, and when those that run have ended the step fails,
+// If an element fails for good, no others begin, and when those that run have ended, the step fails
 // with [ErrElementFailed]; see [MapSettled] for a list of which some may fail. A run that continues
 // this one after a failure ([Engine.DeadLetters]) executes only the elements that have not
-// completed. An empty list gives an empty one.
+// completed. An empty list of items gives an empty list of results.
 //
 // An item has at most 64 KiB when it is encoded, all items together 8 MiB, and the results together
-// Config.PayloadLimit: larger ones fail the step with the class too_large. Pass references to what
-// is stored elsewhere, or let an item stand for a part of the list.
+// Config.PayloadLimit: larger ones fail the step with the class too_large. The list is also the
+// output of its step, which has at most Config.PayloadLimit. Pass references to what is stored
+// elsewhere, or let an item stand for a part of the list.
 func Map[I, T, R any](
 	b *Builder[I], name string, items Parent[[]T], fn func(ctx context.Context, in I, item T) (R, error), opts ...MapOption,
 ) StepRef[[]R] {
-	return declareMap[[]R](b, name, "", items, fn, opts, 0, func(n int, ended func(int) persistence.Outcome, decode func(int, any) error) ([]R, error) {
+	return declareMap(b, name, "", items, fn, opts, 0, func(n int, ended func(int) persistence.Outcome, decode func(int, any) error) ([]R, error) {
 		results := make([]R, n)
 		for i := range results {
 			if end := ended(i); end.State != lifecycle.Completed {
@@ -49,12 +51,12 @@ func Map[I, T, R any](
 	})
 }
 
-// MapSettled is [Map] of which elements may fail: its output has how each element ended, in the
+// MapSettled is a [Map] whose elements may fail: its output says how each element ended, in the
 // order of the items. Unless [ToleratedFailures] says otherwise any number may fail.
 func MapSettled[I, T, R any](
 	b *Builder[I], name string, items Parent[[]T], fn func(ctx context.Context, in I, item T) (R, error), opts ...SettledMapOption,
 ) StepRef[[]ElementOutcome[R]] {
-	return declareMap[[]ElementOutcome[R]](b, name, "settled ", items, fn, opts, 1,
+	return declareMap(b, name, "settled ", items, fn, opts, 1,
 		func(n int, ended func(int) persistence.Outcome, decode func(int, any) error) ([]ElementOutcome[R], error) {
 			results := make([]ElementOutcome[R], n)
 			for i := range results {
@@ -71,10 +73,15 @@ func MapSettled[I, T, R any](
 		})
 }
 
-// declareMap adds a map whose output is an O.
+// gathering makes the output of a map of n elements: ended says how the element of an item has
+// ended, and decode decodes the output of one that completed into a target.
+type gathering[O any] func(n int, ended func(item int) persistence.Outcome, decode func(item int, target any) error) (O, error)
+
+// declareMap adds a map whose output is an O. The kind keeps the fingerprints of Map and MapSettled
+// apart, and tolerated is the fraction that may fail where no option says otherwise.
 func declareMap[O, I, T, R any, Option SettledMapOption](
 	b *Builder[I], name, kind string, items Parent[[]T], fn func(ctx context.Context, in I, item T) (R, error), opts []Option,
-	tolerated float64, gather func(n int, ended func(int) persistence.Outcome, decode func(int, any) error) (O, error),
+	tolerated float64, gather gathering[O],
 ) StepRef[O] {
 	p := b.open()
 	if p == nil {
@@ -126,8 +133,8 @@ func declareMap[O, I, T, R any, Option SettledMapOption](
 }
 
 // MaxConcurrency bounds how many elements of a [Map] are open at once: executed, queued, or waiting
-// for another attempt, on all pods together. Without it 100 are; at most 1,000 may be. Runs that
-// have begun their elements keep the number that they began with.
+// for another attempt, on all pods together. It takes 1 to 1,000; without it 100 may be open. A map
+// that has begun its elements keeps the number that it began with.
 func MaxConcurrency(n int) MapOption {
 	return mapOption(func(s *program.Step) {
 		if n < 1 || n > lifecycle.MapWindowMax {
@@ -139,8 +146,8 @@ func MaxConcurrency(n int) MapOption {
 }
 
 // ToleratedFailures says which part of the elements of a [MapSettled] may fail, from 0 to 1, rounded
-// down to a number of them: 0.05 of 1,000 elements are 50. If more fail no others begin, and when
-// those that run have ended the step fails, with [ErrElementFailed].
+// down to a number of them: 0.05 of 1,000 elements are 50. If more fail, no others begin, and when
+// those that run have ended, the step fails with [ErrElementFailed].
 func ToleratedFailures(fraction float64) SettledMapOption {
 	return settledMapOption(func(s *program.Step) {
 		if math.IsNaN(fraction) || fraction < 0 || fraction > 1 {

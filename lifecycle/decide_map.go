@@ -16,7 +16,8 @@ const (
 )
 
 // Map is how far a step of kind [workflow.Map] has come that waits for its elements: dynamic
-// tasks, one for each item of a list. They are made as the window moves.
+// tasks, one for each item of a list. They are made as the window moves. Items = Left + Open +
+// Failed + those that have completed, here or in an earlier run.
 type Map struct {
 	Step    int32
 	Name    string // of the step; its elements are named after it
@@ -24,17 +25,18 @@ type Map struct {
 	Allowed int32  // so many may end without completing; more fail the map
 	Items   int32  // of the list
 	Left    int32  // items that have no element yet
-	From    int32  // the items below have one, or need none: an earlier run has completed it
+	From    int32  // each item below this number has an element, or needs none: an earlier run completed it
 	Open    int32  // elements that have not ended
-	Failed  int32  // elements that have ended without completing
+	Failed  int32  // elements that have ended without completing: failed, or canceled
 
 	// Next are numbers of items that have no element yet, ascending: the first ones, as many as
 	// Window, or as Left if that is less.
 	Next []int32
 }
 
-// breaks reports whether the map fails as soon as no element is open.
-func (m *Map) breaks() bool { return m.Failed > m.Allowed }
+// failing reports whether too many elements did not complete: no others begin, and the map fails
+// as soon as none is open.
+func (m *Map) failing() bool { return m.Failed > m.Allowed }
 
 // ElementName returns the name of an element of a map.
 func ElementName(step string, item int32) string {
@@ -65,7 +67,7 @@ func (t *Task) Handled() bool { return t.IsElement() || Handled(t.Children) }
 type mapping struct {
 	Map
 
-	changed bool
+	changed bool // and is part of the decision's output
 }
 
 func mappings(maps []Map) (list []mapping) {
@@ -87,7 +89,8 @@ func (d *decider) gatherMaps() {
 	d.out.MissingMaps = slices.Compact(d.out.MissingMaps)
 }
 
-// spread lets the elements of a map begin.
+// spread lets the elements of a map begin: it has reported its list. From here on each end of a
+// task of the run is decided on, because the fast path knows no elements.
 func (d *decider) spread(t *Task, m Map) {
 	d.run.Slow = true
 	t.Flags |= FlagSpread
@@ -98,7 +101,8 @@ func (d *decider) spread(t *Task, m Map) {
 	d.fill(t.Step, len(d.maps)-1)
 }
 
-// mapOf returns how far the map of a step has come, or notes that it is not known.
+// mapOf returns where in d.maps the map of a step is. If it was not given to this decision, the
+// decision asks for it, and is made again.
 func (d *decider) mapOf(step int32) (at int, known bool) {
 	at = slices.IndexFunc(d.maps, func(m mapping) bool { return m.Step == step })
 	if at < 0 {
@@ -107,14 +111,15 @@ func (d *decider) mapOf(step int32) (at int, known bool) {
 	return at, at >= 0
 }
 
-// fill makes elements until as many are open as may be, and ends the wait of the map after the
-// last one. They begin as new runs do: a wide map does not stand before what continues.
+// fill makes elements until as many are open as may be. If none is open then, it ends the wait of
+// the map: it queues it, to gather the results, or fails it. Elements begin in the lane of new runs:
+// a wide map does not stand before what continues.
 func (d *decider) fill(step int32, at int) {
 	m := &d.maps[at]
 	m.changed = true
 	lane := d.lane
 	d.lane = LaneNew
-	for m.Open < m.Window && m.Left > 0 && !m.breaks() {
+	for m.Open < m.Window && m.Left > 0 && !m.failing() {
 		if len(m.Next) == 0 {
 			d.out.MissingMaps = append(d.out.MissingMaps, step)
 			break
@@ -131,23 +136,23 @@ func (d *decider) fill(step int32, at int) {
 		}), Event{Kind: EventQueued})
 	}
 	d.lane = lane
-	if m.Open > 0 || len(d.out.MissingMaps) > 0 {
+	if m.Open > 0 || len(d.out.MissingMaps) > 0 { // missing: this decision is made again, with them
 		return
 	}
 	owner, _ := d.at(step)
 	t := &d.tasks[owner]
-	if !m.breaks() {
+	if !m.failing() {
 		d.lane = LaneContinuing
 		d.enqueue(t, Event{Kind: EventQueued})
 		d.lane = lane
 		return
 	}
-	t.Attempt++
+	t.Attempt++ // which counts the attempts that ended with an error
 	d.fail(t, Event{Kind: EventFailed, Attempt: t.Attempt, Class: t.Class, Text: t.Error}, NonRetryable)
 }
 
-// elementEnded tells a map that an element of it has ended. A map that was canceled counts on,
-// and begins no more.
+// elementEnded tells a map that an element of it has ended. A map that was canceled keeps counting,
+// and begins no others.
 func (d *decider) elementEnded(element *Task) {
 	owner := d.child(element.Dynamic.Owner)
 	if owner == nil {
@@ -167,14 +172,15 @@ func (d *decider) elementEnded(element *Task) {
 		return
 	}
 	if element.State != Completed && m.Failed == m.Allowed+1 {
-		d.breakMap(owner, m, element)
+		d.startFailing(owner, m, element)
 	}
 	d.fill(owner.Step, at)
 }
 
-// breakMap makes no more elements of a map, because too many did not complete, and takes back
-// those that have not begun. The map fails when the last one has ended.
-func (d *decider) breakMap(owner *Task, m *mapping, element *Task) {
+// startFailing notes why a map fails, because one element more did not complete than may, and
+// cancels those of its elements that do not run. From here on it makes no others ([Map.failing]),
+// and it fails when the last one that runs has ended.
+func (d *decider) startFailing(owner *Task, m *mapping, element *Task) {
 	item, why := ElementOf(element.Dynamic.Name), element.Error
 	text := fmt.Sprintf("element %d of %d failed: %s", item, m.Items, why)
 	if m.Allowed > 0 {
@@ -190,7 +196,8 @@ func (d *decider) breakMap(owner *Task, m *mapping, element *Task) {
 	})
 }
 
-// stopper says what ends a task that would go on: its run, which fails, or its map; "": nothing.
+// stopper says what ends a task that would be executed again: its run, which fails, or its map,
+// which does; "": nothing.
 func (d *decider) stopper(t *Task) string {
 	if d.run.Failing && stopsWith(t.Traits) {
 		return byFailFast

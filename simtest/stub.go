@@ -23,9 +23,10 @@ type Call[I, T any] struct {
 }
 
 // Stub puts fn in the place of a step's function, on all pods. T is the type of
-// the step's output; of a map that of the result of an element, and fn is called for each. Steps with troupe.InTx need one here, because there is no
-// transaction for them; [OnCommit] does what theirs does. Stub before anything
-// starts.
+// the step's output. Of a map it is the type of the result of an element: fn is
+// called for each of them, and reads its item with [Item]. Steps with troupe.InTx
+// need a stub here, because there is no transaction for them; [OnCommit] does what
+// theirs does. Stub before anything starts.
 func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx context.Context, call Call[I, T]) (T, error)) {
 	if s.begun.Load() {
 		s.Fatalf("stub %q: the pods have started: stub first", step)

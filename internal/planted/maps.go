@@ -21,8 +21,8 @@ func elements() []Plant {
 			Name: "last-element-unheard", Seeds: 1000,
 			What: "a map does not hear of the end of its last element",
 			File: "lifecycle/decide_map.go",
-			Old:  "\tif !m.breaks() {\n",
-			New:  "\tif planted.On(\"last-element-unheard\") {\n\t\treturn\n\t}\n\tif !m.breaks() {\n",
+			Old:  "\tif !m.failing() {\n",
+			New:  "\tif planted.On(\"last-element-unheard\") {\n\t\treturn\n\t}\n\tif !m.failing() {\n",
 		},
 		{
 			Name: "map-gathers-early", Seeds: 1000,
