@@ -60,6 +60,9 @@ func (e *explainer) failed(f *Failed) Reason {
 	if r.Error != "" {
 		r.Text += ": " + Short(r.Error)
 	}
+	if r.Class == lifecycle.ClassElementFailed {
+		r.Remedy = fmt.Sprintf("troupe runs elements %v %s --state failed lists the elements; %s", e.s.Run, f.Name, r.Remedy)
+	}
 	if !f.RequeuedAs.IsZero() {
 		r.Text += fmt.Sprintf("; requeued %s ago as run %v", Span(e.s.Now.Sub(f.RequeuedAt)), f.RequeuedAs)
 		r.Remedy = fmt.Sprintf("troupe explain %v says how that run stands", f.RequeuedAs)

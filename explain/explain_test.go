@@ -241,6 +241,10 @@ func runRows() []row {
 			"charge: failed for good 1 h ago, after 1 attempt: no (once its cause is mended: troupe runs requeue " +
 				workflow.RunID{15: 8}.String() + ", when that has ended, begins another run in place of this one; or troupe runs requeue ",
 		},
+		{
+			"a map failed", failed(explain.Failed{Name: "files", Class: "element_failed", Error: "no"}), explain.CauseFailed,
+			"files: failed for good 2 m ago, before its first attempt, with class element_failed: no (troupe runs elements " + usual().Run.String() + " files --state failed lists the elements; once ",
+		},
 		{"failed at once", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no"}), explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no ("},
 		{"failed by losses", failed(explain.Failed{Name: "charge", Lost: 4, Class: "lost"}), explain.CauseFailed, "charge: failed for good 2 m ago, lost 4 times with its pod, with class lost ("},
 		{"waited for too long", failed(explain.Failed{Name: "charge", Class: "wait_timeout", Error: "no signal"}), explain.CauseFailed, "charge: failed for good 2 m ago, with class wait_timeout: no signal ("},

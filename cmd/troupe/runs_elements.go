@@ -63,7 +63,7 @@ func runsElements(w world, f *readFlags) *cobra.Command {
 	flags := c.Flags()
 	flags.StringSliceVar(&e.states, "state", nil, "in these states only: "+namesOf(elementStates()))
 	flags.IntVar(&e.filter.Limit, "limit", runsPage, fmt.Sprintf("elements of a page, 1 to %d", runsPageMax))
-	flags.IntVar(&e.filter.After, "after", 0, "continue behind the page that ends with this number")
+	flags.IntVar(&e.filter.After, "after", 0, "continue after a page, by the number at its end (in JSON its next), which is no index of an item")
 	completes(c, "state", stateCompletionOf(elementStates()))
 	return f.watched(f.inLines(f.inJSON(f.ofTenant(c, w))))
 }
