@@ -52,6 +52,10 @@ func (f *frozen) TriggerRuns(ctx context.Context, batch []persistence.Trigger, t
 	return asked(ctx, f, func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
 }
 
+func (f *frozen) Elements(ctx context.Context, tenant string, of workflow.TaskID, query persistence.ElementQuery) (persistence.ElementPage, error) {
+	return asked(ctx, f, func() (persistence.ElementPage, error) { return f.Store.Elements(ctx, tenant, of, query) })
+}
+
 func (f *frozen) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	return asked(ctx, f, func() (persistence.TriggerAnswer, error) { return f.Store.TriggerInTx(ctx, tx, t) })
 }
@@ -163,25 +167,37 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 			_, err := handle.TriggerWithSignal(ctx, "x", word.With(""), troupe.Key("k"))
 			return err
 		},
-		"Signal.Send":       func(ctx context.Context) error { return word.Send(ctx, run, "") },
-		"Signal.SendTx":     func(ctx context.Context) error { return word.SendTx(ctx, nil, run, "") },
-		"OutputOf":          func(ctx context.Context) error { _, err := troupe.OutputOf(ctx, run, ref); return err },
-		"Run.Await":         func(ctx context.Context) error { _, err := run.Await(ctx); return err },
-		"Run.Cancel":        func(ctx context.Context) error { return run.Cancel(ctx, "") },
-		"Run.Status":        func(ctx context.Context) error { _, err := run.Status(ctx); return err },
-		"Run.Events":        func(ctx context.Context) error { return events(run.Events(ctx)) },
-		"Run.Explain":       func(ctx context.Context) error { _, err := run.Explain(ctx); return err },
-		"Reader.Run":        func(ctx context.Context) error { _, err := reader.Run(ctx, "", run.ID()); return err },
-		"Reader.Runs":       func(ctx context.Context) error { _, err := reader.Runs(ctx, troupe.Filter{}); return err },
-		"Reader.Counts":     func(ctx context.Context) error { _, err := reader.Counts(ctx, troupe.CountFilter{}); return err },
-		"Reader.Explain":    func(ctx context.Context) error { _, err := reader.Explain(ctx, "", run.ID()); return err },
-		"Reader.Payload":    func(ctx context.Context) error { _, err := reader.Payload(ctx, "", run.ID(), "", 0); return err },
-		"Reader.Events":     func(ctx context.Context) error { _, _, err := reader.Events(ctx, "", run.ID(), nil, 0); return err },
-		"Reader.Queues":     func(ctx context.Context) error { _, err := reader.Queues(ctx, ""); return err },
-		"Reader.Parked":     func(ctx context.Context) error { _, err := reader.Parked(ctx, ""); return err },
-		"Reader.Workflows":  func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
-		"Reader.Steps":      func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
-		"Reader.Pods":       func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
+		"Signal.Send":      func(ctx context.Context) error { return word.Send(ctx, run, "") },
+		"Signal.SendTx":    func(ctx context.Context) error { return word.SendTx(ctx, nil, run, "") },
+		"OutputOf":         func(ctx context.Context) error { _, err := troupe.OutputOf(ctx, run, ref); return err },
+		"Run.Await":        func(ctx context.Context) error { _, err := run.Await(ctx); return err },
+		"Run.Cancel":       func(ctx context.Context) error { return run.Cancel(ctx, "") },
+		"Run.Status":       func(ctx context.Context) error { _, err := run.Status(ctx); return err },
+		"Run.Events":       func(ctx context.Context) error { return events(run.Events(ctx)) },
+		"Run.Explain":      func(ctx context.Context) error { _, err := run.Explain(ctx); return err },
+		"Reader.Run":       func(ctx context.Context) error { _, err := reader.Run(ctx, "", run.ID()); return err },
+		"Reader.Runs":      func(ctx context.Context) error { _, err := reader.Runs(ctx, troupe.Filter{}); return err },
+		"Reader.Counts":    func(ctx context.Context) error { _, err := reader.Counts(ctx, troupe.CountFilter{}); return err },
+		"Reader.Explain":   func(ctx context.Context) error { _, err := reader.Explain(ctx, "", run.ID()); return err },
+		"Reader.Payload":   func(ctx context.Context) error { _, err := reader.Payload(ctx, "", run.ID(), "", 0); return err },
+		"Reader.Events":    func(ctx context.Context) error { _, _, err := reader.Events(ctx, "", run.ID(), nil, 0); return err },
+		"Reader.Queues":    func(ctx context.Context) error { _, err := reader.Queues(ctx, ""); return err },
+		"Reader.Parked":    func(ctx context.Context) error { _, err := reader.Parked(ctx, ""); return err },
+		"Reader.Workflows": func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
+		"Reader.Steps":     func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
+		"Reader.Pods":      func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
+		"Run.Elements": func(ctx context.Context) error {
+			_, err := run.Elements(ctx, "step", troupe.ElementFilter{})
+			return err
+		},
+		"Engine.Elements": func(ctx context.Context) error {
+			_, err := engine.Elements(ctx, "", run.ID(), "step", troupe.ElementFilter{})
+			return err
+		},
+		"Reader.Elements": func(ctx context.Context) error {
+			_, err := reader.Elements(ctx, "", run.ID(), "step", troupe.ElementFilter{})
+			return err
+		},
 		"DeadLetters.List":  func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Count": func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Show":  func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },

@@ -17,7 +17,8 @@ type batch struct {
 	clock    time.Time // for answers: pods set their clocks by it
 	now      time.Time // the same, as it is stored
 	wake     persistence.Wake
-	enqueued []enqueued // not in their queues yet
+	enqueued []enqueued       // not in their queues yet
+	stopped  []workflow.RunID // child runs that are asked to stop, and do not know it yet
 }
 
 // enqueued is a task that became ready in this batch.
@@ -114,6 +115,7 @@ func (b *batch) byTask() {
 // enqueue gives every task that became ready its place, in order. keep is
 // asked for each whether it goes into the queue; nil: all do.
 func (b *batch) enqueue(keep func(e enqueued) bool) {
+	b.tellStopped()
 	ready := map[string]int{}
 	for _, e := range b.enqueued {
 		name := e.run.queueOf(e.step)

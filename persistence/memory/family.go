@@ -40,10 +40,19 @@ func (b *batch) tellFamily(r *run, d *lifecycle.Decision) {
 		b.tell(parent)
 	}
 	for _, step := range d.Stopped {
-		if child := b.s.runs[r.children[step]]; child != nil && !child.core.State.Terminal() {
-			b.tell(child.id())
+		b.stopped = append(b.stopped, r.children[step])
+	}
+}
+
+// tellStopped tells child runs that they are asked to stop, once all that a transaction decides is
+// decided: those that have ended with it hear nothing.
+func (b *batch) tellStopped() {
+	for _, id := range b.stopped {
+		if child := b.s.runs[id]; child != nil && !child.core.State.Terminal() {
+			b.tell(id)
 		}
 	}
+	b.stopped = nil
 }
 
 // tell lets DrainIntake look at a run.

@@ -83,7 +83,11 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	}
 	b.byTask()
 	b.enqueue(b.inline(p, record, completed))
-	for _, part := range append(slow, refused...) {
+	for _, part := range slow {
+		b.recordRun(p, record, part, out.Answers)
+	}
+	b.tellStopped()
+	for _, part := range refused {
 		b.recordRun(p, record, part, out.Answers)
 	}
 	b.byTask()
