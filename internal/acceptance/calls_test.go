@@ -186,18 +186,15 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		"Reader.Workflows": func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
 		"Reader.Steps":     func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
 		"Reader.Pods":      func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
-		"Run.Elements": func(ctx context.Context) error {
-			_, err := run.Elements(ctx, "step", troupe.ElementFilter{})
-			return err
-		},
-		"Engine.Elements": func(ctx context.Context) error {
-			_, err := engine.Elements(ctx, "", run.ID(), "step", troupe.ElementFilter{})
-			return err
-		},
-		"Reader.Elements": func(ctx context.Context) error {
-			_, err := reader.Elements(ctx, "", run.ID(), "step", troupe.ElementFilter{})
-			return err
-		},
+		"Run.Elements": elementsCall(func(ctx context.Context, f troupe.ElementFilter) (troupe.ElementPage, error) {
+			return run.Elements(ctx, "step", f)
+		}),
+		"Engine.Elements": elementsCall(func(ctx context.Context, f troupe.ElementFilter) (troupe.ElementPage, error) {
+			return engine.Elements(ctx, "", run.ID(), "step", f)
+		}),
+		"Reader.Elements": elementsCall(func(ctx context.Context, f troupe.ElementFilter) (troupe.ElementPage, error) {
+			return reader.Elements(ctx, "", run.ID(), "step", f)
+		}),
 		"DeadLetters.List":  func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Count": func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Show":  func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
@@ -214,6 +211,14 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 			_, err := letters.RequeueAll(ctx, troupe.DeadLetterFilter{}, troupe.RequeueOptions{})
 			return err
 		},
+	}
+}
+
+// elementsCall is a call that reads elements.
+func elementsCall(read func(context.Context, troupe.ElementFilter) (troupe.ElementPage, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := read(ctx, troupe.ElementFilter{})
+		return err
 	}
 }
 
