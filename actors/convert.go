@@ -123,7 +123,7 @@ func startTask(g *persistence.Grant, queue string) *messages.StartTask {
 	t.Declared = g.Declared
 	t.Workflow, t.StepName, t.Tenant, t.Labels, t.TraceContext = g.Workflow, g.Step, g.Tenant, g.Labels, g.TraceContext
 	t.Input, t.LargeInput, t.InputSize = g.Input, g.LargeInput, int64(g.InputSize)
-	t.Item = g.Item
+	t.Item, t.Machine = g.Item, machineGrant(g.Machine)
 	t.Parents, t.Failed, t.LastProgress, t.Kept = stepOutcomes(g.Parents), stepOutcomes(g.Failed), g.LastProgress, g.Kept
 	t.Canceling = g.Canceling
 	if !g.KeyRun.IsZero() {
@@ -186,6 +186,7 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 		}
 		copy(t.Child.Definition[:], c.GetDefinition())
 	}
+	t.Activation = activationOf(r.GetActivation())
 	if m := r.GetMap(); m != nil {
 		t.Map = &persistence.Map{Items: m.GetItems(), Window: m.GetWindow(), Allowed: m.GetAllowed()}
 	}

@@ -28,6 +28,11 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	default:
 		m.failed = failureOf(tooLarge(what, size, limit), nil)
 	}
+	if m.failed == nil && m.output.Activation != nil {
+		if err := checkActivation(m.output.Activation, limit); err != nil {
+			m.failed = failureOf(err, nil)
+		}
+	}
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
 	switch {
@@ -36,6 +41,9 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Child != nil:
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Child: a.childRun(m.output.Child)}
+	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Activation != nil && m.output.Payload == nil:
+		a.countAttempt(outcomeSucceeded, "")
+		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Activation: activation(m.output.Activation)}
 	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Map != nil:
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Map: mapBegun(m.output.Map)}
@@ -43,6 +51,7 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{
 			Kind: messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED, Output: m.output.Payload, Edges: edgeOutcomes(m.output.Edges),
+			Activation: activation(m.output.Activation),
 		}
 	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
 		a.countAttempt(outcomeReleased, "")

@@ -238,8 +238,11 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 	if lost := a.lost(renewed.Lost); len(lost.GetTasks()) > 0 {
 		a.rt.send(a.rt.addresses.runs, lost)
 	}
-	if len(renewed.Canceling) > 0 {
+	if len(renewed.Canceling)+len(renewed.Stopped) > 0 {
 		canceling := &messages.RunsCanceling{}
+		for _, h := range renewed.Stopped {
+			canceling.Tasks = append(canceling.Tasks, taskKey{task: h.Task, epoch: h.Epoch}.message())
+		}
 		for i := range renewed.Canceling {
 			canceling.Runs = append(canceling.Runs, renewed.Canceling[i][:])
 		}

@@ -242,12 +242,13 @@ func inputsOf(task *messages.StartTask) Inputs {
 	return Inputs{
 		Input: task.GetInput(), LargeInput: task.GetLargeInput(),
 		Parents: outcomesOf(task.GetParents()), Failed: outcomesOf(task.GetFailed()), Item: task.GetItem(),
+		Machine: machineOf(task.GetMachine()),
 	}
 }
 
 // carried is how many bytes of payloads came with a grant.
 func carried(task *messages.StartTask) int64 {
-	size := len(task.GetInput()) + len(task.GetLastProgress()) + len(task.GetItem())
+	size := len(task.GetInput()) + len(task.GetLastProgress()) + len(task.GetItem()) + grantBytes(task.GetMachine())
 	for _, p := range task.GetParents() {
 		size += len(p.GetOutput())
 	}
@@ -256,7 +257,7 @@ func carried(task *messages.StartTask) int64 {
 
 // reported is how many bytes of payloads a report has.
 func reported(r *messages.ReportOutcome) int64 {
-	size := len(r.GetOutput()) + len(r.GetChild().GetInput()) + len(r.GetProgress())
+	size := len(r.GetOutput()) + len(r.GetChild().GetInput()) + len(r.GetProgress()) + activationBytes(r.GetActivation())
 	for _, item := range r.GetMap().GetItems() {
 		size += len(item)
 	}

@@ -228,6 +228,11 @@ func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {
 			a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_CANCELED})
 		}
 	}
+	for _, task := range m.GetTasks() {
+		if h := a.carryover.ledger.find(keyOf(task)); h != nil {
+			a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_CANCELED})
+		}
+	}
 }
 
 func (a *runs) endAll(cause messages.EndCause) {

@@ -132,12 +132,13 @@ func (c payloadCodec) Unmarshal(data []byte, target any) error {
 
 // Inputs are the inputs of one attempt. The byte slices belong to the attempt.
 type Inputs struct {
-	Input      []byte                // of the run
-	LargeInput bool                  // Input was read for this attempt alone, as are outputs of parents that are Large
-	Parents    []persistence.Outcome // in the order of the function's parameters
-	Failed     []persistence.Outcome // OnFailure only: the failed steps
-	Item       []byte                // of an element of a map
-	Once       bool                  // payloads read for this attempt alone are not needed again: Call may change and release them
+	Input      []byte                    // of the run
+	LargeInput bool                      // Input was read for this attempt alone, as are outputs of parents that are Large
+	Parents    []persistence.Outcome     // in the order of the function's parameters
+	Failed     []persistence.Outcome     // OnFailure only: the failed steps
+	Item       []byte                    // of an element of a map, or the input of what a machine has started
+	Machine    *persistence.MachineGrant // of a machine
+	Once       bool                      // payloads read for this attempt alone are not needed again: Call may change and release them
 }
 
 // Output is the report of a successful attempt.
@@ -151,6 +152,10 @@ type Output struct {
 
 	// Map is the list whose elements begin, in place of a payload.
 	Map *persistence.Map
+
+	// Activation is what an activation of a machine has decided. The machine has completed with the
+	// payload, unless that is nil.
+	Activation *persistence.Activation
 }
 
 // TaskInfo tells a step function which task it executes.

@@ -9,7 +9,7 @@ import (
 
 // Claim grants a queued task to a pod: the one transition outside Decide,
 // because it changes nothing but the task itself. The caller has checked that
-// the task is queued. A timer of its wait in the queue may stay: it is stale by
+// the task is queued. The event of a machine is none, with Kind 0. A timer of its wait in the queue may stay: it is stale by
 // its epoch, and whatever ends the attempt drops it.
 func Claim(t Task, pod int64, now time.Time) (Task, Event) {
 	if err := CheckTask(t.State, Running); err != nil {
@@ -17,6 +17,9 @@ func Claim(t Task, pod int64, now time.Time) (Task, Event) {
 	}
 	t.State, t.Pod = Running, pod
 	t.Epoch++
+	if t.Traits.Has(workflow.TraitMachine) { // the end of the activation is an event
+		return t, Event{}
+	}
 	return t, Event{Step: t.Step, N: t.Epoch, Kind: EventStarted, At: now, Pod: pod, Attempt: t.Attempt + 1}
 }
 
@@ -33,7 +36,7 @@ func NewTask(step int32, node *workflow.Node) Task {
 func NewRun(graph *workflow.Graph) Run {
 	return Run{
 		State: Pending, Policy: graph.Policy,
-		Steps: int32(len(graph.Nodes)), Remaining: graph.Sinks(),
+		Steps: graph.Steps(), Remaining: graph.Sinks(),
 		Events:     1, // run_created
 		HasHandler: graph.OnFailure != nil, Slow: NeedsSlowPath(graph),
 	}
@@ -68,6 +71,7 @@ func TakesFastPath(run Run, task Task, child func(step int32) Task) bool {
 		return true
 	}
 	if run.Canceling || run.Failing || run.Unhandled || run.Cut || run.HandlerMade || task.StartTimeout > 0 || task.IsElement() ||
+		task.Traits&(workflow.TraitMachine|workflow.TraitSpawned) != 0 ||
 		run.Depth > 0 && len(task.Children) == 0 { // it may end the run, and the parent has to hear of that
 		return false
 	}

@@ -89,6 +89,12 @@ const (
 // ClassWaitTimeout is the class of a step that waited for a signal for too long.
 const ClassWaitTimeout = "wait_timeout"
 
+// Classes of machines that fail by what an activation leaves behind.
+const (
+	ClassStalled     = "stalled"       // it has nothing open, hears no signals and has not ended
+	ClassTooManyOpen = "too_many_open" // it would have more than OpenMax activities, timers and child runs open
+)
+
 // ClassElementFailed is the class of a map of which too many elements did not complete.
 const ClassElementFailed = "element_failed"
 

@@ -195,7 +195,8 @@ func (d *decider) child(step int32) *Task {
 }
 
 // move is the only place where a task changes its state: it checks the table,
-// raises the epoch and writes the event.
+// raises the epoch and writes the event. The wake of a machine has none (Kind 0): the event that
+// ends the activation stands for it.
 func (d *decider) move(t *Task, next State, event Event) {
 	if err := CheckTask(t.State, next); err != nil {
 		panic(err)
@@ -206,8 +207,10 @@ func (d *decider) move(t *Task, next State, event Event) {
 	}
 	t.State = next
 	t.Epoch++
-	event.Step, event.N, event.At = t.Step, t.Epoch, d.now
-	d.tell(event)
+	if event.Kind != 0 {
+		event.Step, event.N, event.At = t.Step, t.Epoch, d.now
+		d.tell(event)
+	}
 	d.note(t.Step).changed = true
 	if next.Terminal() {
 		d.ended = append(d.ended, t.Step)
@@ -222,8 +225,8 @@ func (d *decider) move(t *Task, next State, event Event) {
 // timer of a queued task alone, so a running one may still have it.
 func (d *decider) dropEffects(t *Task) {
 	switch {
-	case t.State == Sleeping, t.State == Backoff, t.State == Waiting && t.Sleep > 0,
-		t.StartTimeout > 0 && (t.State == Queued || t.State == Running):
+	case t.State == Sleeping, t.State == Backoff, t.State == Waiting && t.Sleep > 0 && t.Traits.Has(workflow.TraitWaits),
+		t.State == Running && t.stopped(), t.StartTimeout > 0 && (t.State == Queued || t.State == Running):
 		d.out.DropTimers = append(d.out.DropTimers, t.Step)
 	}
 	m := d.note(t.Step)
@@ -277,8 +280,13 @@ func (d *decider) drain() {
 				d.settle(child, ending{parent.Step, flags})
 			}
 		}
-		if parent.IsElement() {
+		switch {
+		case parent.IsElement():
 			d.elementEnded(&parent)
+		case parent.IsSpawned():
+			d.spawnedEnded(&parent)
+		case parent.Traits.Has(workflow.TraitMachine):
+			d.machineEnded(&parent)
 		}
 	}
 }

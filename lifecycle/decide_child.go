@@ -12,6 +12,9 @@ const DepthMax = 32
 
 // yielded lets the child run of a step, or the elements of a map, begin, unless the run stops.
 func (d *decider) yielded(t *Task, r TaskReported) Answer {
+	if t.Traits.Has(workflow.TraitMachine) || r.Activation != nil {
+		return d.activated(t, r.Activation)
+	}
 	spreads := t.Traits.Has(workflow.TraitMap) && !t.IsElement() && !t.Flags.Has(FlagSpread) && r.Map != nil
 	switch {
 	case !t.Traits.Has(workflow.TraitChild) && !spreads, t.Flags.Has(FlagKept): // what has completed before begins no other

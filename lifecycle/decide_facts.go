@@ -55,7 +55,7 @@ func follows(kind ReportKind, t *Task) bool {
 	case Released:
 		return t.State == Queued || t.State == Canceled
 	case Yielded:
-		return t.State == Waiting || t.State == Canceled || failed && (t.Class == ClassBadRow || t.Class == ClassTooDeep)
+		return t.State == Waiting || t.State == Queued && t.Traits.Has(workflow.TraitMachine) && t.Lost == 0 || t.State == Canceled || failed && (t.Class == ClassBadRow || t.Class == ClassTooDeep || t.Class == ClassTooManyOpen)
 	}
 	return false
 }
@@ -66,6 +66,7 @@ func (d *decider) succeeded(t *Task, r TaskReported) {
 			d.judge(edge)
 		}
 	}
+	d.out.Activated = d.out.Activated || r.Activation != nil
 	d.move(t, Completed, Event{Kind: EventCompleted})
 	d.make(r.Step, r.Make)
 }
@@ -96,6 +97,9 @@ func (d *decider) errored(t *Task, r TaskReported) {
 	switch {
 	case d.run.Canceling:
 		d.cut(t, event)
+	case t.stopped():
+		event.Kind, event.By = EventCanceled, byMachine
+		d.stop(t, Canceled, event)
 	case r.Retry && d.stopper(t) == "":
 		event.Kind, event.By = EventRetrying, r.TimedOut
 		event.Delay, event.WakeAt = r.RetryIn, Instant(d.now.Add(r.RetryIn))
@@ -149,7 +153,7 @@ func (d *decider) fire(f TimerFired) Answer {
 		return d.start()
 	case CancelGraceTimer:
 		return d.fence()
-	case SleepTimer, BackoffTimer, QueueTimer, DeadlineTimer:
+	case SleepTimer, BackoffTimer, QueueTimer, DeadlineTimer, StopTimer:
 	default:
 		return Illegal
 	}
@@ -166,6 +170,8 @@ func (d *decider) fire(f TimerFired) Answer {
 		d.overdue(t, f.Parked)
 	case f.Timer == DeadlineTimer && t.State == Waiting && t.Traits.Has(workflow.TraitWaits):
 		d.late(t)
+	case f.Timer == StopTimer && t.State == Running && t.stopped():
+		d.fenceStopped(t)
 	default:
 		return Illegal
 	}

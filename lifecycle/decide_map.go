@@ -59,9 +59,9 @@ func ElementOf(name string) int32 {
 // IsElement reports whether the task is an element of a map.
 func (t *Task) IsElement() bool { return t.Dynamic != nil && t.Traits.Has(workflow.TraitMap) }
 
-// Handled reports whether a failure of the task is handled: by all that come after it, or by the
-// map whose element it is.
-func (t *Task) Handled() bool { return t.IsElement() || Handled(t.Children) }
+// Handled reports whether a failure of the task is handled: by all that come after it, by the map
+// whose element it is, or by the machine that has started it.
+func (t *Task) Handled() bool { return t.IsElement() || t.IsSpawned() || Handled(t.Children) }
 
 // mapping is a map in a decision.
 type mapping struct {
@@ -201,6 +201,9 @@ func (d *decider) startFailing(owner *Task, m *mapping, element *Task) {
 func (d *decider) stopper(t *Task) string {
 	if d.run.Failing && stopsWith(t.Traits) {
 		return byFailFast
+	}
+	if t.stopped() {
+		return byMachine
 	}
 	if t.IsElement() {
 		if owner := d.child(t.Dynamic.Owner); owner != nil && owner.State == Waiting && owner.Class == ClassElementFailed {

@@ -41,11 +41,21 @@ func (d *decider) cancel(c CancelRequested) Answer {
 	if !d.all() {
 		return Moved
 	}
+	if m := d.machine(); m != nil && m.hearsCancel() && d.run.State == Running {
+		d.askMachine(m, c)
+		return Moved
+	}
+	d.cancelNow(c)
+	return Moved
+}
+
+// cancelNow stops a run.
+func (d *decider) cancelNow(c CancelRequested) {
 	d.run.Canceling, d.run.Slow = true, true
 	d.noteRun(Event{Kind: EventCancelRequested, By: CleanText(c.By), Text: CleanText(c.Reason)})
 	if d.run.State == Pending {
 		d.cancelUnstarted()
-		return Moved
+		return
 	}
 	d.sweep(func(t *Task) { d.cut(t, Event{}) })
 	if d.anyRunning() {
@@ -53,7 +63,6 @@ func (d *decider) cancel(c CancelRequested) Answer {
 	}
 	d.drain()
 	d.cutStranded()
-	return Moved
 }
 
 // cutStranded ends a canceled run of which no task is left to continue it: its counts
@@ -95,11 +104,14 @@ func (d *decider) cancelUnstarted() {
 // fence ends the running tasks of a canceled run whose grace is over: what
 // their pods report later is stale. The attempt that this ends counts as begun.
 func (d *decider) fence() Answer {
-	if !d.run.Canceling || d.run.State != Running {
+	if d.run.State != Running || !d.run.Canceling && d.run.Steps != workflow.MachineSteps {
 		return Stale
 	}
 	if !d.all() {
 		return Moved
+	}
+	if !d.run.Canceling {
+		return d.cancelLate()
 	}
 	for i := range d.tasks {
 		if t := &d.tasks[i]; t.State == Running {

@@ -37,7 +37,7 @@ func (d *decider) arrive(s SignalArrived) Answer {
 	}
 	taker := int32(-1)
 	for _, step := range s.Steps {
-		if t := d.named(step); t != nil && t.State == Waiting && taker < 0 {
+		if t := d.named(step); t != nil && t.State == Waiting && t.Traits.Has(workflow.TraitWaits) && taker < 0 {
 			taker = step
 		}
 	}
@@ -48,6 +48,10 @@ func (d *decider) arrive(s SignalArrived) Answer {
 	d.noteRun(Event{Kind: EventSignaled, By: s.Name})
 	entry := Entry{N: d.run.Signals, Name: s.Name}
 	d.out.Arrived = append(d.out.Arrived, entry)
+	if m := d.machine(); m != nil {
+		d.wake(m)
+		return Moved
+	}
 	if taker < 0 {
 		d.inbox.entries = append(d.inbox.entries, entry)
 		return Moved

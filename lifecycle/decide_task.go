@@ -12,6 +12,7 @@ const (
 	byGrace    = "cancel_grace"
 	byFailFast = "fail_fast"
 	byElement  = "element_failed"
+	byMachine  = "machine"
 )
 
 // settle decides what a task becomes whose last parent has ended.

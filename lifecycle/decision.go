@@ -10,11 +10,11 @@ import (
 type Run struct {
 	State       State
 	Policy      workflow.FailurePolicy
-	Steps       int32 // of the graph; the failure handler's task gets this number, and dynamic tasks those after it
+	Steps       int32 // of the graph ([workflow.Graph.Steps]); the failure handler's task gets this number, and dynamic tasks those after it
 	Dynamic     int32 // dynamic tasks made so far, without the failure handler
 	Remaining   int32 // open obligations: unfinished tasks without children
 	Events      int64 // number of events of the run itself so far
-	Signals     int64 // number of signals delivered so far
+	Signals     int64 // number of signals delivered so far; of a machine: of the entries of its inbox
 	HasHandler  bool  // an OnFailure step is declared
 	HandlerMade bool  // its task exists
 	Slow        bool  // something happened that the fast path does not know: see TakesFastPath
@@ -38,9 +38,10 @@ type Task struct {
 	Attempt      int32         // attempts used up by errors
 	Lost         int32         // attempts lost with their lease
 	Pod          int64         // that holds it, or held it last
-	Sleep        time.Duration // of a sleep; of a wait for a signal: the longest, 0: for ever
+	Sleep        time.Duration // of a sleep; of a wait for a signal: the longest, 0: for ever; of a machine: how long it may go on after a cancel
 	Signal       string        // that it waits for
-	WakeAt       time.Time     // SleepUntil: given by a parent
+	WakeAt       time.Time     // SleepUntil: given by a parent, or by the machine that has started it; of a machine: when it was asked to stop
+	Entry        int64         // of what a machine has started: the number under which it hears of the end, negative: it does not; of a machine: of the cancel
 	StartTimeout time.Duration
 	Error        string // why its condition panicked (FlagFail), or its last failure
 	Class        string
@@ -75,6 +76,7 @@ type Decision struct {
 	Begun      []int32   // steps whose child runs begin, in the order of the facts
 	Given      []int32   // steps that have got the output of their child runs, in the order of the facts
 	Stopped    []int32   // steps whose child runs are asked to stop
+	Activated  bool      // an activation among the facts was applied: the state that it left counts, and what it starts is among Created, in order
 	Maps       []Map     // that begin with the decision, or of which it changed how far they have come, by step
 	Ended      bool      // the run reached a terminal state
 }

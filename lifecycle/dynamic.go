@@ -25,6 +25,9 @@ func (d *decider) make(owner int32, tasks []Task) {
 		dynamic := *t.Dynamic
 		dynamic.Owner = owner
 		d.run.Dynamic++
+		if t.Traits.Has(workflow.TraitSpawned) {
+			dynamic.Name = SpawnedName(dynamic.Name, d.run.Dynamic)
+		}
 		t.Step, t.Dynamic = d.run.Steps+d.run.Dynamic, &dynamic
 		d.settle(d.create(t), ending{step: owner})
 	}

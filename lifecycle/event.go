@@ -11,7 +11,9 @@ const TextMax = 8 << 10
 
 // Event is one row of the append-only history: one per transition. N is the
 // task's epoch after it, so a task's events are gapless; the run itself is
-// step RunStep and counts on its own.
+// step RunStep and counts on its own. Of a machine only the end of an activation is an event: it
+// stands for the wake and the claim before it, too. Where events were removed of a machine that
+// has gone on for long, trimmed stands for all before it.
 type Event struct {
 	Step    int32
 	N       int64
@@ -49,6 +51,8 @@ const (
 	EventCanceled  EventKind = 10
 	EventSleeping  EventKind = 11
 	EventWoken     EventKind = 12
+	EventActivated EventKind = 13
+	EventTrimmed   EventKind = 15
 	EventWaiting   EventKind = 16
 
 	EventRunCreated      EventKind = 32
@@ -96,6 +100,10 @@ func meaning(k EventKind) eventMeaning {
 		return eventMeaning{"sleeping", Sleeping}
 	case EventWoken:
 		return eventMeaning{"woken", Completed}
+	case EventActivated:
+		return eventMeaning{"activated", Waiting}
+	case EventTrimmed:
+		return eventMeaning{"trimmed", Waiting}
 	case EventWaiting:
 		return eventMeaning{"waiting", Waiting}
 	case EventRunCreated:

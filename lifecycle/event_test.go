@@ -31,6 +31,8 @@ func TestEventKinds(t *testing.T) {
 		10: {"canceled", Canceled},
 		11: {"sleeping", Sleeping},
 		12: {"woken", Completed},
+		13: {"activated", Waiting},
+		15: {"trimmed", Waiting},
 		16: {"waiting", Waiting},
 		32: {"run_created", Pending},
 		33: {"run_started", Running},

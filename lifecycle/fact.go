@@ -35,6 +35,8 @@ type TaskReported struct {
 
 	Child string // Yielded by a step with a child run: the id of that, for the event
 	Map   *Map   // Yielded by a map: how it begins, with Window, Allowed, Items, Left and Next
+
+	Activation *Activation // Yielded by a machine
 }
 
 // Deaths counts the pods that have died, as far as that says something about the
@@ -63,7 +65,7 @@ const (
 	Errored              // it returned an error, panicked or timed out
 	Lost                 // its pod is gone, or no pod executes it: one loss
 	Released             // its pod stops and hands it back, uncharged
-	Yielded              // it waits for a child run or for its elements, which begin with this report
+	Yielded              // it waits for a child run, its elements or entries, which begin with this report
 )
 
 // ClassBadRow is the class of an attempt that failed because the database
@@ -110,7 +112,8 @@ const (
 	StartTimer       TimerKind = 3 // a run triggered with At begins
 	QueueTimer       TimerKind = 4 // the longest wait in the queue is over
 	CancelGraceTimer TimerKind = 5 // running tasks of a canceled run are fenced
-	DeadlineTimer    TimerKind = 7 // the longest wait for a signal is over; 6 is reserved
+	StopTimer        TimerKind = 6 // a task that was asked to stop while it ran is fenced
+	DeadlineTimer    TimerKind = 7 // the longest wait for a signal is over
 )
 
 // TimerKindMax is the highest kind of timer that a store keeps. Kinds between those above and
@@ -119,7 +122,7 @@ const TimerKindMax = 15
 
 // Known reports whether this version knows what a timer is for. A leader passes over timers
 // that it does not know: they fire under a leader of a later version.
-func (k TimerKind) Known() bool { return k >= SleepTimer && k <= DeadlineTimer && k != 6 }
+func (k TimerKind) Known() bool { return k >= SleepTimer && k <= DeadlineTimer }
 
 // CancelRequested asks the run to stop.
 type CancelRequested struct {

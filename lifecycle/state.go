@@ -14,7 +14,7 @@ const (
 	Running  State = 3 // held by a pod
 	Backoff  State = 4 // failed, waits for its next attempt
 	Sleeping State = 5 // a durable timer runs
-	Waiting  State = 6 // waits for a signal, a child run or its elements, without a slot
+	Waiting  State = 6 // waits for a signal, a child run, its elements or entries, without a slot
 
 	Completed State = 10
 	Failed    State = 11

@@ -30,11 +30,11 @@ var taskTable = [...]transition{
 	{Queued, Failed, "waited in the queue for too long"},
 	{Queued, Canceled, "the policy or a cancel stops it"},
 
-	{Running, Queued, "lost or handed back"},
+	{Running, Queued, "lost or handed back, or a machine for which entries have come meanwhile"},
 	{Running, Backoff, "failed, may try again"},
 	{Running, Completed, "succeeded"},
 	{Running, Failed, "failed for good, or was lost too often"},
-	{Running, Waiting, "its child run begins, or its elements"},
+	{Running, Waiting, "its child run begins, or its elements; or a machine that has handled all entries"},
 	{Running, Canceled, "ended badly while its run stops"},
 
 	{Backoff, Queued, "its delay is over"},
@@ -44,8 +44,8 @@ var taskTable = [...]transition{
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 
 	{Waiting, Completed, "its signal came, or its child run completed"},
-	{Waiting, Queued, "the same, and conditions look at the output; or its elements have ended"},
-	{Waiting, Failed, "no signal came in time, or its child run or too many elements failed"},
+	{Waiting, Queued, "the same, and conditions look at the output; or its elements have ended; or a machine for which an entry came"},
+	{Waiting, Failed, "no signal came in time, or its child run or too many elements failed; or a machine that nothing can wake"},
 	{Waiting, Skipped, "no signal came in time, and it may be left out; or its child run has no output"},
 	{Waiting, Canceled, "the policy or a cancel stops it"},
 }

@@ -17,6 +17,7 @@ const (
 	FlagInputFail                   // a condition on the input panicked
 	FlagSuspect                     // lost with its pods, and executed apart: nothing that a parent meant
 	FlagSpread                      // a map whose elements have ended, or will: it gathers what they gave
+	FlagStop                        // asked to stop while it ran, or a machine that its run's cancel was told to
 )
 
 // Has reports whether all of the given flags are set.

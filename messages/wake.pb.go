@@ -182,11 +182,12 @@ func (x *TimerSet) GetAt() int64 {
 	return 0
 }
 
-// RunsCanceling says that runs were asked to stop.
+// RunsCanceling says that runs were asked to stop, and tasks that a machine has canceled.
 type RunsCanceling struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Runs          [][]byte               `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	All           bool                   `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"` // some run, unknown which
+	Tasks         []*Task                `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,6 +234,13 @@ func (x *RunsCanceling) GetAll() bool {
 		return x.All
 	}
 	return false
+}
+
+func (x *RunsCanceling) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
 }
 
 // CheckCancels asks for a renewal ahead of time: it lists the canceling runs, and
@@ -287,10 +295,11 @@ const file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc = "" +
 	"\tsubmitted\x18\x05 \x01(\bR\tsubmitted\"\x0f\n" +
 	"\rRunsSubmitted\"\x1a\n" +
 	"\bTimerSet\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\x03R\x02at\"5\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\"e\n" +
 	"\rRunsCanceling\x12\x12\n" +
 	"\x04runs\x18\x01 \x03(\fR\x04runs\x12\x10\n" +
-	"\x03all\x18\x02 \x01(\bR\x03all\"\x0e\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12.\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"\x0e\n" +
 	"\fCheckCancelsB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
@@ -313,14 +322,16 @@ var file_github_com_troupe_dev_troupe_messages_wake_proto_goTypes = []any{
 	(*RunsCanceling)(nil), // 3: troupe.messages.v1.RunsCanceling
 	(*CheckCancels)(nil),  // 4: troupe.messages.v1.CheckCancels
 	(*WorkReady)(nil),     // 5: troupe.messages.v1.WorkReady
+	(*Task)(nil),          // 6: troupe.messages.v1.Task
 }
 var file_github_com_troupe_dev_troupe_messages_wake_proto_depIdxs = []int32{
 	5, // 0: troupe.messages.v1.TablesChanged.ready:type_name -> troupe.messages.v1.WorkReady
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 1: troupe.messages.v1.RunsCanceling.tasks:type_name -> troupe.messages.v1.Task
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_wake_proto_init() }

@@ -688,7 +688,8 @@ type StartTask struct {
 	Suspect       bool                   `protobuf:"varint,23,opt,name=suspect,proto3" json:"suspect,omitempty"`            // one at a time is executed
 	InputSize     int64                  `protobuf:"varint,24,opt,name=input_size,json=inputSize,proto3" json:"input_size,omitempty"`
 	Declared      string                 `protobuf:"bytes,25,opt,name=declared,proto3" json:"declared,omitempty"` // the step whose function a dynamic task executes; none: step_name
-	Item          []byte                 `protobuf:"bytes,26,opt,name=item,proto3" json:"item,omitempty"`         // of an element of a map
+	Item          []byte                 `protobuf:"bytes,26,opt,name=item,proto3" json:"item,omitempty"`         // of an element of a map, or the input of what a machine has started
+	Machine       *MachineGrant          `protobuf:"bytes,27,opt,name=machine,proto3" json:"machine,omitempty"`   // of a machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -891,6 +892,345 @@ func (x *StartTask) GetItem() []byte {
 	return nil
 }
 
+func (x *StartTask) GetMachine() *MachineGrant {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// MachineGrant is what an activation of a machine begins with.
+type MachineGrant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int32                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // of the state; 0: there is none
+	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Taken         int64                  `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"`     // entries up to this number were handled
+	Arrived       int64                  `protobuf:"varint,4,opt,name=arrived,proto3" json:"arrived,omitempty"` // entries up to this number are here, or are not to be heard
+	Started       int32                  `protobuf:"varint,5,opt,name=started,proto3" json:"started,omitempty"` // how many activities, timers and child runs the machine has started
+	Entries       []*MachineEntry        `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineGrant) Reset() {
+	*x = MachineGrant{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineGrant) ProtoMessage() {}
+
+func (x *MachineGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineGrant.ProtoReflect.Descriptor instead.
+func (*MachineGrant) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MachineGrant) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MachineGrant) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *MachineGrant) GetTaken() int64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *MachineGrant) GetArrived() int64 {
+	if x != nil {
+		return x.Arrived
+	}
+	return 0
+}
+
+func (x *MachineGrant) GetStarted() int32 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *MachineGrant) GetEntries() []*MachineEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// MachineEntry is an entry of the inbox of a machine.
+type MachineEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
+	Kind          uint32                 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"` // microseconds
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	Class         string                 `protobuf:"bytes,6,opt,name=class,proto3" json:"class,omitempty"`
+	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineEntry) Reset() {
+	*x = MachineEntry{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineEntry) ProtoMessage() {}
+
+func (x *MachineEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineEntry.ProtoReflect.Descriptor instead.
+func (*MachineEntry) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MachineEntry) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *MachineEntry) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *MachineEntry) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *MachineEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MachineEntry) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *MachineEntry) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *MachineEntry) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// Activation is what an activation of a machine has decided.
+type Activation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taken         int64                  `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
+	Heard         int32                  `protobuf:"varint,2,opt,name=heard,proto3" json:"heard,omitempty"`
+	Version       int32                  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	State         []byte                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	Definition    []byte                 `protobuf:"bytes,5,opt,name=definition,proto3" json:"definition,omitempty"` // of the program that executed it
+	Start         []*Spawn               `protobuf:"bytes,6,rep,name=start,proto3" json:"start,omitempty"`
+	Cancel        []int32                `protobuf:"varint,7,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Activation) Reset() {
+	*x = Activation{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Activation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Activation) ProtoMessage() {}
+
+func (x *Activation) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Activation.ProtoReflect.Descriptor instead.
+func (*Activation) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Activation) GetTaken() int64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *Activation) GetHeard() int32 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *Activation) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Activation) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *Activation) GetDefinition() []byte {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
+func (x *Activation) GetStart() []*Spawn {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Activation) GetCancel() []int32 {
+	if x != nil {
+		return x.Cancel
+	}
+	return nil
+}
+
+// Spawn is what a machine starts.
+type Spawn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	Input         []byte                 `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	WakeAt        int64                  `protobuf:"varint,3,opt,name=wake_at,json=wakeAt,proto3" json:"wake_at,omitempty"` // microseconds; of a timer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spawn) Reset() {
+	*x = Spawn{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spawn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spawn) ProtoMessage() {}
+
+func (x *Spawn) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spawn.ProtoReflect.Descriptor instead.
+func (*Spawn) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Spawn) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *Spawn) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Spawn) GetWakeAt() int64 {
+	if x != nil {
+		return x.WakeAt
+	}
+	return 0
+}
+
 // StepOutcome is how another step of the run ended.
 type StepOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -908,7 +1248,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1260,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1273,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{11}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StepOutcome) GetStepName() string {
@@ -1005,17 +1345,18 @@ type ReportOutcome struct {
 	Retry         bool                   `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
 	RetryIn       int64                  `protobuf:"varint,9,opt,name=retry_in,json=retryIn,proto3" json:"retry_in,omitempty"` // nanoseconds
 	Progress      []byte                 `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
-	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`            // whose slot it holds; "": none
-	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // errored, not retried: the attempts allowed are used up
-	Child         *ChildRun              `protobuf:"bytes,13,opt,name=child,proto3" json:"child,omitempty"`          // yielded by a step with a child run
-	Map           *MapBegun              `protobuf:"bytes,14,opt,name=map,proto3" json:"map,omitempty"`              // yielded by a map
+	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`             // whose slot it holds; "": none
+	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`  // errored, not retried: the attempts allowed are used up
+	Child         *ChildRun              `protobuf:"bytes,13,opt,name=child,proto3" json:"child,omitempty"`           // yielded by a step with a child run
+	Map           *MapBegun              `protobuf:"bytes,14,opt,name=map,proto3" json:"map,omitempty"`               // yielded by a map
+	Activation    *Activation            `protobuf:"bytes,15,opt,name=activation,proto3" json:"activation,omitempty"` // yielded by a machine, or succeeded by one that has completed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportOutcome) Reset() {
 	*x = ReportOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1368,7 @@ func (x *ReportOutcome) String() string {
 func (*ReportOutcome) ProtoMessage() {}
 
 func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1381,7 @@ func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportOutcome.ProtoReflect.Descriptor instead.
 func (*ReportOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{12}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReportOutcome) GetTask() *Task {
@@ -1141,6 +1482,13 @@ func (x *ReportOutcome) GetMap() *MapBegun {
 	return nil
 }
 
+func (x *ReportOutcome) GetActivation() *Activation {
+	if x != nil {
+		return x.Activation
+	}
+	return nil
+}
+
 // MapBegun is the list of a map, whose elements begin.
 type MapBegun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1153,7 +1501,7 @@ type MapBegun struct {
 
 func (x *MapBegun) Reset() {
 	*x = MapBegun{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1513,7 @@ func (x *MapBegun) String() string {
 func (*MapBegun) ProtoMessage() {}
 
 func (x *MapBegun) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1526,7 @@ func (x *MapBegun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapBegun.ProtoReflect.Descriptor instead.
 func (*MapBegun) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MapBegun) GetItems() [][]byte {
@@ -1218,7 +1566,7 @@ type ChildRun struct {
 
 func (x *ChildRun) Reset() {
 	*x = ChildRun{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1578,7 @@ func (x *ChildRun) String() string {
 func (*ChildRun) ProtoMessage() {}
 
 func (x *ChildRun) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1591,7 @@ func (x *ChildRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
 func (*ChildRun) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ChildRun) GetRun() []byte {
@@ -1308,7 +1656,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1668,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1681,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -1377,7 +1725,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1737,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1750,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1438,7 +1786,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1798,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1811,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1496,7 +1844,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1856,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1869,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{22}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1535,7 +1883,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1895,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1908,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{19}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1613,7 +1961,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xeb\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xa7\a\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1642,10 +1990,41 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\n" +
 	"input_size\x18\x18 \x01(\x03R\tinputSize\x12\x1a\n" +
 	"\bdeclared\x18\x19 \x01(\tR\bdeclared\x12\x12\n" +
-	"\x04item\x18\x1a \x01(\fR\x04item\x1a9\n" +
+	"\x04item\x18\x1a \x01(\fR\x04item\x12:\n" +
+	"\amachine\x18\x1b \x01(\v2 .troupe.messages.v1.MachineGrantR\amachine\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc2\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc4\x01\n" +
+	"\fMachineGrant\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x05R\aversion\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\x03R\x05taken\x12\x18\n" +
+	"\aarrived\x18\x04 \x01(\x03R\aarrived\x12\x18\n" +
+	"\astarted\x18\x05 \x01(\x05R\astarted\x12:\n" +
+	"\aentries\x18\x06 \x03(\v2 .troupe.messages.v1.MachineEntryR\aentries\"\x9a\x01\n" +
+	"\fMachineEntry\x12\f\n" +
+	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\x12\x14\n" +
+	"\x05class\x18\x06 \x01(\tR\x05class\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\"\xd1\x01\n" +
+	"\n" +
+	"Activation\x12\x14\n" +
+	"\x05taken\x18\x01 \x01(\x03R\x05taken\x12\x14\n" +
+	"\x05heard\x18\x02 \x01(\x05R\x05heard\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x05R\aversion\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\x12\x1e\n" +
+	"\n" +
+	"definition\x18\x05 \x01(\fR\n" +
+	"definition\x12/\n" +
+	"\x05start\x18\x06 \x03(\v2\x19.troupe.messages.v1.SpawnR\x05start\x12\x16\n" +
+	"\x06cancel\x18\a \x03(\x05R\x06cancel\"J\n" +
+	"\x05Spawn\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\fR\x05input\x12\x17\n" +
+	"\awake_at\x18\x03 \x01(\x03R\x06wakeAt\"\xc2\x01\n" +
 	"\vStepOutcome\x12\x1b\n" +
 	"\tstep_name\x18\x01 \x01(\tR\bstepName\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x16\n" +
@@ -1654,7 +2033,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05class\x18\a \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xed\x03\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\xad\x04\n" +
 	"\rReportOutcome\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.troupe.messages.v1.OutcomeKindR\x04kind\x12\x16\n" +
@@ -1670,7 +2049,10 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04pool\x18\v \x01(\tR\x04pool\x12\x1c\n" +
 	"\texhausted\x18\f \x01(\bR\texhausted\x122\n" +
 	"\x05child\x18\r \x01(\v2\x1c.troupe.messages.v1.ChildRunR\x05child\x12.\n" +
-	"\x03map\x18\x0e \x01(\v2\x1c.troupe.messages.v1.MapBegunR\x03map\"R\n" +
+	"\x03map\x18\x0e \x01(\v2\x1c.troupe.messages.v1.MapBegunR\x03map\x12>\n" +
+	"\n" +
+	"activation\x18\x0f \x01(\v2\x1e.troupe.messages.v1.ActivationR\n" +
+	"activation\"R\n" +
 	"\bMapBegun\x12\x14\n" +
 	"\x05items\x18\x01 \x03(\fR\x05items\x12\x16\n" +
 	"\x06window\x18\x02 \x01(\x05R\x06window\x12\x18\n" +
@@ -1722,7 +2104,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -1736,16 +2118,20 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*SlotsReleased)(nil),    // 9: troupe.messages.v1.SlotsReleased
 	(*StartTasks)(nil),       // 10: troupe.messages.v1.StartTasks
 	(*StartTask)(nil),        // 11: troupe.messages.v1.StartTask
-	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
-	(*ReportOutcome)(nil),    // 13: troupe.messages.v1.ReportOutcome
-	(*MapBegun)(nil),         // 14: troupe.messages.v1.MapBegun
-	(*ChildRun)(nil),         // 15: troupe.messages.v1.ChildRun
-	(*EdgeOutcome)(nil),      // 16: troupe.messages.v1.EdgeOutcome
-	(*OutcomesAnswered)(nil), // 17: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 18: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 19: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 20: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 21: troupe.messages.v1.StartTask.LabelsEntry
+	(*MachineGrant)(nil),     // 12: troupe.messages.v1.MachineGrant
+	(*MachineEntry)(nil),     // 13: troupe.messages.v1.MachineEntry
+	(*Activation)(nil),       // 14: troupe.messages.v1.Activation
+	(*Spawn)(nil),            // 15: troupe.messages.v1.Spawn
+	(*StepOutcome)(nil),      // 16: troupe.messages.v1.StepOutcome
+	(*ReportOutcome)(nil),    // 17: troupe.messages.v1.ReportOutcome
+	(*MapBegun)(nil),         // 18: troupe.messages.v1.MapBegun
+	(*ChildRun)(nil),         // 19: troupe.messages.v1.ChildRun
+	(*EdgeOutcome)(nil),      // 20: troupe.messages.v1.EdgeOutcome
+	(*OutcomesAnswered)(nil), // 21: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 22: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 23: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 24: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 25: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
@@ -1753,25 +2139,29 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	21, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
-	12, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
-	12, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
-	1,  // 8: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
-	0,  // 9: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
-	16, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	15, // 11: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
-	14, // 12: troupe.messages.v1.ReportOutcome.map:type_name -> troupe.messages.v1.MapBegun
-	16, // 13: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	18, // 14: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	11, // 15: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 16: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
-	1,  // 17: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 18: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	25, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	16, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
+	16, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
+	12, // 8: troupe.messages.v1.StartTask.machine:type_name -> troupe.messages.v1.MachineGrant
+	13, // 9: troupe.messages.v1.MachineGrant.entries:type_name -> troupe.messages.v1.MachineEntry
+	15, // 10: troupe.messages.v1.Activation.start:type_name -> troupe.messages.v1.Spawn
+	1,  // 11: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
+	0,  // 12: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
+	20, // 13: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	19, // 14: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
+	18, // 15: troupe.messages.v1.ReportOutcome.map:type_name -> troupe.messages.v1.MapBegun
+	14, // 16: troupe.messages.v1.ReportOutcome.activation:type_name -> troupe.messages.v1.Activation
+	20, // 17: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	22, // 18: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 19: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 20: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 21: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 22: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -1785,7 +2175,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

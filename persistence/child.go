@@ -38,19 +38,17 @@ func ChildKeys(keys workflow.RunID, step string) (id workflow.RunID) {
 // OfChild reports whether keys are those of a child run, or of a run that continues one.
 func OfChild(keys workflow.RunID) bool { return keys[6]>>4 == 8 }
 
-// CheckChild returns as ErrBadRow why a store refuses what a transition of a run of a graph says
-// about a child run. known reports whether a definition is registered.
-func (t *Transition) CheckChild(graph *workflow.Graph, known func(workflow.Hash) bool) error {
-	if t.Report != lifecycle.Yielded || t.Map != nil {
+// CheckChild returns as ErrBadRow why a store refuses what a transition says about a child run.
+// node declares its task; nil: none is known to. known reports whether a definition is registered.
+func (t *Transition) CheckChild(node *workflow.Node, known func(workflow.Hash) bool) error {
+	if t.Report != lifecycle.Yielded || t.Map != nil || t.Activation != nil {
 		return nil
 	}
-	step := int(t.Task.Step)
 	switch {
-	case step >= len(graph.Nodes) || graph.Nodes[step].Kind != workflow.ChildRun || t.Child == nil:
+	case node == nil || node.Kind != workflow.ChildRun || t.Child == nil:
 		return fmt.Errorf("%w: only a step with a child run waits for one", ErrBadRow)
-	case t.Child.Workflow != graph.Nodes[step].Child.Workflow:
-		return fmt.Errorf("%w: the child run of step %q is of workflow %q, not %.40q", ErrBadRow,
-			graph.Nodes[step].Name, graph.Nodes[step].Child.Workflow, t.Child.Workflow)
+	case t.Child.Workflow != node.Child.Workflow:
+		return fmt.Errorf("%w: the child run of step %q is of workflow %q, not %.40q", ErrBadRow, node.Name, node.Child.Workflow, t.Child.Workflow)
 	case !known(t.Child.Definition):
 		return fmt.Errorf("%w: workflow %q is not registered: register it with the one whose step begins it", ErrBadRow, t.Child.Workflow)
 	}

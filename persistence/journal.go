@@ -14,20 +14,21 @@ const ClassBadRow = lifecycle.ClassBadRow
 
 // Transition is the report of a pod on one task that it holds.
 type Transition struct {
-	Task     workflow.TaskID
-	Epoch    int64 // under which the task was granted
-	Report   lifecycle.ReportKind
-	Output   []byte        // Succeeded
-	Edges    []EdgeResult  // Succeeded
-	Child    *Child        // Yielded: the run that begins, for which the task waits
-	Map      *Map          // Yielded by a map: its elements
-	Make     []DynamicTask // Succeeded: tasks that the run has to execute from now on, too
-	Class    string        // Errored: to sort failures by
-	Error    string        // Errored
-	TimedOut string        // Errored: which timeout, or ""
-	Retry    bool          // Errored: another attempt is allowed
-	RetryIn  time.Duration // Errored, Retry: the delay before it
-	Progress []byte        // last progress, kept for the next attempt; may be nil
+	Task       workflow.TaskID
+	Epoch      int64 // under which the task was granted
+	Report     lifecycle.ReportKind
+	Output     []byte        // Succeeded
+	Edges      []EdgeResult  // Succeeded
+	Child      *Child        // Yielded: the run that begins, for which the task waits
+	Map        *Map          // Yielded by a map: its elements
+	Activation *Activation   // Yielded by a machine, or Succeeded by one that has completed
+	Make       []DynamicTask // Succeeded: tasks that the run has to execute from now on, too
+	Class      string        // Errored: to sort failures by
+	Error      string        // Errored
+	TimedOut   string        // Errored: which timeout, or ""
+	Retry      bool          // Errored: another attempt is allowed
+	RetryIn    time.Duration // Errored, Retry: the delay before it
+	Progress   []byte        // last progress, kept for the next attempt; may be nil
 
 	// Exhausted says of an Errored one that is not retried: another attempt
 	// might have helped, but those allowed are used up.

@@ -11,12 +11,15 @@ import (
 // of each other's rows. It grows by one when a version stores something that pods of the
 // version before it cannot carry out; the older pods leave that to the newer ones. The row
 // of a pod that is older than the number has 0. Pods of version 2 know dynamic tasks, pods of
-// version 3 know signals, those of version 4 child runs, those of version 5 maps.
-const Protocol int16 = 5
+// version 3 know signals, those of version 4 child runs, those of version 5 maps, those of version 6
+// machines.
+const Protocol int16 = 6
 
 // ProtocolOf returns the lowest protocol of pods that know the workflow of a graph.
 func ProtocolOf(graph *workflow.Graph) int16 {
 	switch {
+	case graph.IsMachine():
+		return 6
 	case graph.HasMaps():
 		return 5
 	case graph.HasChildren():
@@ -72,6 +75,7 @@ type Renewed struct {
 	Now       time.Time
 	Expires   time.Time
 	Canceling []workflow.RunID // held runs that were asked to stop
+	Stopped   []Held           // held tasks that the machine which has started them has canceled
 	Lost      []Held           // held tasks that are no longer this pod's
 	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
 	Pods      int              // living pods, this one included

@@ -73,7 +73,8 @@ type Grant struct {
 	Parents      []Outcome // in the order of the function's parameters
 	Failed       []Outcome // OnFailure only
 	LastProgress []byte
-	Item         []byte         // of an element of a map
+	Item         []byte         // of an element of a map, or the input of what a machine has started
+	Machine      *MachineGrant  // of a machine
 	Kept         bool           // an earlier run has completed the step: LastProgress is its output, and the function is not called
 	KeyRun       workflow.RunID // whose idempotency keys its tasks have: of a run that continues another, the first; zero: its own
 	BegunAt      time.Time      // when the run began: with its trigger, at its At, or when a pod took it from the transaction that stored it

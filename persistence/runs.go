@@ -81,6 +81,10 @@ type Runs interface {
 	// Elements returns a page of the elements of a map of a tenant ("": any), or
 	// ErrRunNotFound.
 	Elements(ctx context.Context, tenant string, of workflow.TaskID, query ElementQuery) (ElementPage, error)
+	// Machine returns how far the machine of a run of a tenant ("": any) has come, and a page of
+	// its inbox, also in history. ErrRunNotFound if there is no such run, ErrNoMachine if it is
+	// none.
+	Machine(ctx context.Context, tenant string, run workflow.RunID, query EntryQuery) (MachineRow, error)
 }
 
 // Payload returns the output of one task, or the input for step -1.
@@ -103,8 +107,8 @@ type Handler struct {
 // Registry knows definitions, handlers and queues.
 type Registry interface {
 	// RegisterDefinitions stores what is not known yet and returns the numbers
-	// of all handlers of the graphs, in the order of their nodes, the failure
-	// handler last. Queues are made known too.
+	// of all handlers of the graphs: in the order of their nodes, then the failure handler, then
+	// those of the older versions of a machine. Queues are made known too.
 	RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error)
 	// Definition returns a stored graph by hash, or nil.
 	Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error)

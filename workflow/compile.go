@@ -71,7 +71,7 @@ func (d *Definition) inputFree() bool {
 	onInput := func(c Condition) bool { return c.Ref == Input }
 	for i := range d.Steps {
 		s := &d.Steps[i]
-		if s.Kind == SleepUntil && s.WakeFrom == Input || slices.ContainsFunc(s.Conditions, onInput) {
+		if s.Kind == SleepUntil && s.WakeFrom == Input && !s.Spawned || slices.ContainsFunc(s.Conditions, onInput) {
 			return false
 		}
 	}
@@ -106,7 +106,12 @@ func newNode(s *Step) Node {
 		}
 	case Map:
 		node.Traits |= TraitMap
+	case Machine:
+		node.Traits |= TraitMachine
 	case Func:
+	}
+	if s.Spawned {
+		node.Traits |= TraitSpawned
 	}
 	return node
 }

@@ -41,6 +41,7 @@ const (
 	Wait                // for a signal of the run, whose payload is its output
 	ChildRun            // another run, whose output is its output
 	Map                 // a function for each element of a list that its only parent gives
+	Machine             // a state machine: it handles what happens to its run, and starts what it declares
 )
 
 // Step is one node of a definition.
@@ -52,11 +53,13 @@ type Step struct {
 	Conditions      []Condition   // all must allow the step
 	RunIfAllSkipped bool          // run even when every parent was skipped
 	Type            string        // declared Go types of parameters and result
-	Sleep           time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
+	Sleep           time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever; Machine: how long it may go on after a cancel, 0: a cancel ends it
 	Signal          string        // Wait: the name of the signal
 	SkipLate        bool          // Wait: after the longest wait the step is skipped; otherwise it fails
 	Child           ChildSpec     // ChildRun: the run; the step's only parent gives its input
 	WakeFrom        int           // SleepUntil: the step whose output gives the instant
+	Version         int32         // Machine: of its state, counted from 1
+	Spawned         bool          // only activations of the machine of the workflow make tasks of the step
 	Options         Options
 }
 
@@ -91,7 +94,7 @@ func outputOf(workflow string, kind StepKind, name, signal string, child *ChildS
 		return child.Output
 	case Wait:
 		return OutputOf{Workflow: workflow, Step: signal, Signal: true}
-	case Func, Sleep, SleepUntil, Map:
+	case Func, Sleep, SleepUntil, Map, Machine:
 	}
 	return OutputOf{Workflow: workflow, Step: name}
 }

@@ -19,6 +19,10 @@ type Graph struct {
 	// code is needed to judge one; false: some do, or it is not known. It follows from
 	// the fingerprints, so the hash covers it.
 	InputFree bool
+	// Older are the fingerprints of the machine, Nodes[0], at earlier versions of its state,
+	// ascending from 1: a program of this version executes these, too. It follows from the
+	// definition, and is not stored.
+	Older []Hash
 }
 
 // Hash is a SHA-256.
@@ -33,7 +37,7 @@ type Node struct {
 	Children     []Child       // one per dependent step, ascending
 	Parents      []int32       // the parameters of the step function, in order
 	Queue        string        // "" is the queue of the run
-	Sleep        time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
+	Sleep        time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever; Machine: how long it may go on after a cancel, 0: a cancel ends it
 	Signal       string        // Wait: the name of the signal
 	Child        ChildSpec     // ChildRun: the run
 	StartTimeout time.Duration // longest wait in the queue; 0: none
@@ -64,6 +68,8 @@ const (
 	TraitChild                              // begins another run and waits for it
 	TraitAbandons                           // that run continues when the step is canceled
 	TraitMap                                // executes a function for each element of a list: of the step and of its elements
+	TraitMachine                            // a state machine: activations handle the entries of its inbox
+	TraitSpawned                            // only activations of a machine make tasks of it: of the step and of these tasks
 )
 
 // Has reports whether all of the given traits are set.
@@ -77,7 +83,7 @@ func (t Traits) Unattended() bool {
 
 // traitsKnown are all traits of this version.
 const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure |
-	TraitWaits | TraitSkipsLate | TraitJudged | TraitChild | TraitAbandons | TraitMap
+	TraitWaits | TraitSkipsLate | TraitJudged | TraitChild | TraitAbandons | TraitMap | TraitMachine | TraitSpawned
 
 // Known reports whether this version knows all that a stored graph consists of: its policy and
 // the kinds and traits of its steps and edges. Runs of another graph are left to a later
@@ -91,17 +97,21 @@ func (g *Graph) Known() bool {
 }
 
 func (n *Node) known() bool {
-	known := n.Kind >= Func && n.Kind <= Map && n.Traits&^traitsKnown == 0
+	known := n.Kind >= Func && n.Kind <= Machine && n.Traits&^traitsKnown == 0
 	for _, c := range n.Children {
 		known = known && c.Kind >= Plain && c.Kind <= Settled
 	}
 	return known
 }
 
-// WaitsFor returns the steps that wait for a signal, ascending.
+// WaitsFor returns the steps that wait for a signal, ascending: of a machine that hears it, the
+// machine.
 func (g *Graph) WaitsFor(signal string) (steps []int32) {
 	for i := range g.Nodes {
 		if g.Nodes[i].Kind == Wait && g.Nodes[i].Signal == signal {
+			if g.IsMachine() {
+				return []int32{0}
+			}
 			steps = append(steps, int32(i))
 		}
 	}
@@ -119,6 +129,23 @@ func (g *Graph) Signals() (names []string) {
 	return slices.Compact(names)
 }
 
+// MachineSteps is the number of steps that a run of a machine counts with: the tasks that it starts
+// have the numbers behind it, whatever its program declares. Versions of a program may declare
+// other steps, and a run continues with the program that executes it.
+const MachineSteps = 1000
+
+// IsMachine reports whether runs of the graph are state machines. The machine is Nodes[0]; the
+// other nodes are what it may start, and the signals that it hears.
+func (g *Graph) IsMachine() bool { return len(g.Nodes) > 0 && g.Nodes[0].Kind == Machine }
+
+// Steps returns the number of the task of the failure handler. Dynamic tasks have those behind it.
+func (g *Graph) Steps() int32 {
+	if g.IsMachine() {
+		return MachineSteps
+	}
+	return int32(len(g.Nodes))
+}
+
 // HasMaps reports whether steps execute a function for each element of a list.
 func (g *Graph) HasMaps() bool {
 	return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Kind == Map })
@@ -134,7 +161,7 @@ func (g *Graph) HasChildren() bool {
 func (g *Graph) Sinks() int32 {
 	var count int32
 	for i := range g.Nodes {
-		if len(g.Nodes[i].Children) == 0 {
+		if n := &g.Nodes[i]; len(n.Children) == 0 && !n.Traits.Has(TraitSpawned) {
 			count++
 		}
 	}

@@ -133,6 +133,12 @@ func (d *Definition) fingerprint(g *Graph) {
 	for i := range d.Steps {
 		g.Nodes[i].Fingerprint = d.fingerprintOf(form, &d.Steps[i], hanging[i])
 	}
+	if d.IsMachine() {
+		older := d.Steps[0]
+		for older.Version = 1; older.Version < d.Steps[0].Version; older.Version++ {
+			g.Older = append(g.Older, d.fingerprintOf(form, &older, nil))
+		}
+	}
 	if d.OnFailure != nil {
 		g.OnFailure.Fingerprint = d.fingerprintOf(form, d.OnFailure, nil)
 	}
@@ -159,13 +165,15 @@ func (c *canon) childOf(s *Step) {
 	}
 }
 
-// form returns the form of the fingerprints of a definition: 3 if it has maps, 2 if steps wait for
+// form returns the form of the fingerprints of a definition: 4 of a machine, 3 if it has maps, 2 if steps wait for
 // signals or for other runs, else 1. Pods that do not know such steps must not execute others of
 // the workflow either: they could not record that these have ended.
 func (d *Definition) form() int {
 	form := 1
 	for i := range d.Steps {
 		switch d.Steps[i].Kind { //nolint:exhaustive // the others are of form 1
+		case Machine:
+			return 4
 		case Map:
 			return 3
 		case Wait, ChildRun:
@@ -181,7 +189,12 @@ func (d *Definition) fingerprintOf(form int, s *Step, hanging []hang) Hash {
 	waits := form > 1
 	c := newCanon(fmt.Sprintf("troupe step %d", form))
 	c.number(int64(s.Kind))
-	c.text(d.InputType)
+	if form > 3 {
+		c.number(int64(s.Version))
+	}
+	if form < 4 || s.Kind == Machine { // what a machine starts has an input of its own
+		c.text(d.InputType)
+	}
 	c.text(s.Type)
 	if waits {
 		c.text(s.Signal)
@@ -202,7 +215,7 @@ func (d *Definition) fingerprintOf(form int, s *Step, hanging []hang) Hash {
 	for _, condition := range s.Conditions {
 		own = append(own, hang{d.nameOf(condition.Ref), condition.Kind, condition.Case})
 	}
-	if s.Kind == SleepUntil {
+	if s.Kind == SleepUntil && !s.Spawned {
 		own = append(own, hang{child: d.nameOf(s.WakeFrom)})
 	}
 	c.hangs(own)

@@ -31,6 +31,7 @@ func (d *Definition) Validate() error {
 	if d.OnFailure != nil {
 		r.handler(d.OnFailure)
 	}
+	r.machine(d)
 	order := r.cycles(d)
 	r.contradictions(d, order)
 	return r.err()
@@ -101,8 +102,9 @@ func (r *report) step(d *Definition, i int) {
 		r.child(s)
 	case Map:
 		r.mapped(s)
+	case Machine:
 	default:
-		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil, Wait, ChildRun or Map")
+		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil, Wait, ChildRun, Map or Machine")
 	}
 	if s.Kind == Sleep || s.Kind == SleepUntil {
 		r.sleeps(s)
@@ -139,7 +141,7 @@ func (r *report) child(s *Step) {
 	if text, remedy := judgeName(s.Child.Workflow); text != "" {
 		r.check(s.Name, "workflow", text, remedy)
 	}
-	if len(s.Parents) != 1 {
+	if len(s.Parents) != 1 && !s.Spawned {
 		r.check(s.Name, "input", fmt.Sprintf("a child run has one input: the step has %d parents", len(s.Parents)), "make the input in a step of its own")
 	}
 	r.noAttempts(s, "a child run")

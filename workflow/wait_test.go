@@ -44,8 +44,8 @@ func TestGraphsOfALaterVersionAreNotKnown(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Graph){
 		"policy": func(g *Graph) { g.Policy = FinishSiblings + 1 },
-		"kind":   func(g *Graph) { g.Nodes[0].Kind = Map + 1 },
-		"trait":  func(g *Graph) { g.Nodes[0].Traits |= TraitMap << 1 },
+		"kind":   func(g *Graph) { g.Nodes[0].Kind = Machine + 1 },
+		"trait":  func(g *Graph) { g.Nodes[0].Traits |= TraitSpawned << 1 },
 		"edge":   func(g *Graph) { g.Nodes[0].Children[0].Kind = Settled + 1 },
 		"handler": func(g *Graph) {
 			g.OnFailure.Kind = 0

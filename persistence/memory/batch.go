@@ -153,7 +153,9 @@ func (b *batch) grant(p *pod, id persistence.ClaimID, task workflow.TaskID) {
 	t, event := lifecycle.Claim(*r.task(task.Step), p.id, b.now)
 	*r.task(task.Step) = t
 	r.detail(task.Step).startedAt = b.now
-	r.events = append(r.events, event)
+	if event.Kind != 0 {
+		r.events = append(r.events, event)
+	}
 	b.s.tenants[r.trigger.Tenant].running++
 	row := b.s.claims[claimKey{p.id, id}]
 	if row == nil {

@@ -112,7 +112,13 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		BegunAt: r.startedAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
 	}
 	if t.Dynamic != nil {
-		g.Declared = r.definition.node(t.Dynamic.Declared).Name
+		g.Declared = r.definitionOf(step).node(t.Dynamic.Declared).Name
+	}
+	if t.IsSpawned() {
+		g.Item = bytes.Clone(d.item)
+	}
+	if t.Traits.Has(workflow.TraitMachine) {
+		g.Machine = s.machineGrant(r)
 	}
 	if t.IsElement() {
 		g.Item = bytes.Clone(r.items[t.Dynamic.Owner][lifecycle.ElementOf(t.Dynamic.Name)])

@@ -53,6 +53,9 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 		if h.Progress != nil {
 			r.detail(h.Task.Step).progress = bytes.Clone(h.Progress)
 		}
+		if r.task(h.Task.Step).Flags.Has(lifecycle.FlagStop) && r.task(h.Task.Step).IsSpawned() {
+			out.Stopped = append(out.Stopped, persistence.Held{Task: h.Task, Epoch: h.Epoch})
+		}
 		if r.core.Canceling {
 			out.Canceling = append(out.Canceling, h.Task.Run)
 		}

@@ -176,9 +176,14 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 	}
 	facts := make([]lifecycle.Fact, len(part))
 	for j, i := range part {
-		facts[j] = r.fact(p.id, record.Transitions[i], record.MaxLost)
+		facts[j] = b.s.fact(r, p.id, record.Transitions[i], record.MaxLost)
 	}
 	d := b.decide(r, facts...)
+	for j, i := range part {
+		if t := &record.Transitions[i]; d.Answers[j] == lifecycle.Moved && t.Activation != nil && d.Activated {
+			b.s.activated(r, t.Activation, d.Created)
+		}
+	}
 	for j, i := range part { // of two attempts in one batch, one is over
 		t := &record.Transitions[i]
 		if d.Answers[j] == lifecycle.Moved && t.Report == lifecycle.Yielded && slices.Contains(d.Begun, t.Task.Step) {
@@ -230,13 +235,23 @@ func (b *batch) refuseTransition(p *pod, batch []persistence.Transition, i int) 
 	if _, err := t.DynamicTasks(graph); err != nil {
 		return err
 	}
-	if err := t.CheckChild(graph, func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
+	if err := t.CheckChild(r.node(t.Task.Step), func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
 		return err
 	}
 	if err := t.CheckMap(graph); err != nil {
 		return err
 	}
-	if t.Report == lifecycle.Yielded && b.begins(p.id, batch, i) { // a run that stops begins none
+	if _, err := b.s.decided(r, &t); err != nil {
+		return err
+	}
+	if a := t.Activation; a != nil {
+		for _, payload := range append([][]byte{a.State}, inputs(a)...) {
+			if err := b.s.refuse(payload); err != nil {
+				return err
+			}
+		}
+	}
+	if t.Report == lifecycle.Yielded && t.Activation == nil && b.begins(p.id, batch, i) { // a run that stops begins none
 		for _, payload := range r.payloads(&t) {
 			if err := b.s.refuse(payload); err != nil {
 				return err
@@ -265,7 +280,7 @@ func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
 	r, facts := b.s.runs[batch[i].Task.Run], []lifecycle.Fact{}
 	for _, t := range batch {
 		if t.Task.Run == r.id() {
-			facts = append(facts, r.fact(pod, t, 0))
+			facts = append(facts, b.s.fact(r, pod, t, 0))
 		}
 	}
 	d, step := lifecycle.Decide(r.core, b.s.rows(r), facts, b.now), batch[i].Task.Step
@@ -273,7 +288,7 @@ func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
 }
 
 // fact is what a transition says to the run.
-func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.TaskReported {
+func (s *Store) fact(r *run, pod int64, t persistence.Transition, maxLost int) lifecycle.TaskReported {
 	dynamic, _ := t.DynamicTasks(r.definition.graph) // what is refused was turned into a failure, or is stale
 	child := ""
 	if t.Child != nil {
@@ -283,8 +298,10 @@ func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.T
 	if t.Map != nil && t.CheckMap(r.definition.graph) == nil {
 		begun = t.Map.Begin(r.node(t.Task.Step).Name, r.taken(t.Task.Step))
 	}
+	activation, _ := s.decided(r, &t)
 	return lifecycle.TaskReported{
-		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges), Make: dynamic,
+		Activation: activation,
+		Step:       t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges), Make: dynamic,
 		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
 		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost), Child: child, Map: begun,
 	}
@@ -353,7 +370,7 @@ func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persist
 // canceled notes why a run was asked to stop.
 func (b *batch) canceled(r *run, reason string) {
 	r.cancelReason = reason
-	if r.running() {
+	if r.core.Canceling && r.running() { // a machine that hears of a cancel goes on
 		b.wake.Canceling = append(b.wake.Canceling, r.id())
 	}
 }

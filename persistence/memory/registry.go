@@ -44,6 +44,9 @@ func (s *Store) define(g *workflow.Graph) *definition {
 	if g.OnFailure != nil {
 		add(g.OnFailure)
 	}
+	for _, fingerprint := range g.Older {
+		d.handlers = append(d.handlers, s.handler(persistence.Handler{Workflow: g.Name, Step: g.Nodes[0].Name, Fingerprint: fingerprint}))
+	}
 	return d
 }
 

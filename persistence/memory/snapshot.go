@@ -116,8 +116,12 @@ func (r *run) snapshot() snapshot.Run {
 	for _, step := range slices.Sorted(maps.Keys(r.maps)) {
 		out.Maps = append(out.Maps, r.maps[step])
 	}
+	m := &r.machine
+	out.Machine = snapshot.Machine{
+		Version: m.version, State: m.bytes, Taken: m.taken, Base: m.base.taken, BaseVersion: m.base.version, BaseState: m.base.bytes,
+	}
 	for i, t := range r.tasks {
-		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress})
+		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress, Item: r.details[i].item})
 	}
 	return out
 }

@@ -55,12 +55,15 @@ type run struct {
 	items        map[int32][][]byte       // of these, nil: an earlier run has completed the element
 	keyRun       workflow.RunID           // whose idempotency keys its tasks have; zero: its own
 	takenOver    map[int32][]byte         // outputs of an earlier run, until it is expanded
+	machine      machine                  // of a machine
 }
 
 // detail is what decisions do not need of a task.
 type detail struct {
 	output     []byte
 	progress   []byte
+	item       []byte      // the input of what a machine has started
+	of         *definition // with which a machine has started it; nil: that of the run
 	queuedAt   time.Time
 	startedAt  time.Time
 	finishedAt time.Time
@@ -111,10 +114,19 @@ func (r *run) declared(step int32) int32 {
 	return step
 }
 
+// definitionOf returns the definition that declares a task: a run of a machine may have got
+// another one since it started it.
+func (r *run) definitionOf(step int32) *definition {
+	if at, there := r.at(step); there && r.details[at].of != nil {
+		return r.details[at].of
+	}
+	return r.definition
+}
+
 // node returns the declaration of a task: of a dynamic one, that of its step under its
 // own name.
 func (r *run) node(step int32) *workflow.Node {
-	node := r.definition.node(r.declared(step))
+	node := r.definitionOf(step).node(r.declared(step))
 	if t := r.task(step); t != nil && t.Dynamic != nil {
 		own := *node
 		own.Name, own.Children, own.Parents = t.Dynamic.Name, nil, nil
@@ -124,11 +136,11 @@ func (r *run) node(step int32) *workflow.Node {
 }
 
 // handler returns the number of the handler that executes a task.
-func (r *run) handler(step int32) int32 { return r.definition.handlers[r.declared(step)] }
+func (r *run) handler(step int32) int32 { return r.definitionOf(step).handlers[r.declared(step)] }
 
 // queueOf returns the name of the queue that a task waits in.
 func (r *run) queueOf(step int32) string {
-	return r.definition.queueOf(r.declared(step), r.trigger.Queue)
+	return r.definitionOf(step).queueOf(r.declared(step), r.trigger.Queue)
 }
 
 // queueOf returns the queue that a step of a run waits in.

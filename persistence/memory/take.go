@@ -25,7 +25,7 @@ func (b *batch) taker(triggers []persistence.Trigger, take persistence.GrantRequ
 		}
 		seen[t.Run] = true
 		for step := range d.graph.Nodes {
-			if d.graph.Nodes[step].Pending > 0 {
+			if d.graph.Nodes[step].Pending > 0 || d.graph.Nodes[step].Traits.Has(workflow.TraitSpawned) {
 				continue
 			}
 			name := d.queueOf(int32(step), t.Queue)

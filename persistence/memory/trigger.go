@@ -271,11 +271,14 @@ func (b *batch) expand(r *run) {
 	b.s.meet(r.trigger.Tenant)
 	graph := r.definition.graph
 	r.expanded = true
-	r.tasks = append(make([]lifecycle.Task, len(graph.Nodes)), r.tasks...) // behind them, elements that an earlier run has completed
-	r.details = append(make([]detail, len(graph.Nodes)), r.details...)
+	var tasks []lifecycle.Task
 	for i := range graph.Nodes {
-		r.tasks[i] = lifecycle.NewTask(int32(i), &graph.Nodes[i])
+		if n := &graph.Nodes[i]; !n.Traits.Has(workflow.TraitSpawned) {
+			tasks = append(tasks, lifecycle.NewTask(int32(i), n))
+		}
 	}
+	r.details = append(make([]detail, len(tasks)), r.details...)
+	r.tasks = append(tasks, r.tasks...) // behind them, what an earlier run has completed, or what a machine starts again
 	for _, e := range r.edges(r.trigger.Edges) {
 		child := r.task(e.Child)
 		child.Flags |= lifecycle.InputFlags(e.Flags)

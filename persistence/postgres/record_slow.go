@@ -142,7 +142,7 @@ func (r *recording) facts(d decided, indexes []int, taken elements.Taken) map[*r
 		}
 		dynamic, refused := t.DynamicTasks(run.definition.Graph)
 		if refused == nil {
-			refused = t.CheckChild(run.definition.Graph, func(hash workflow.Hash) bool { return r.begins[hash] != nil })
+			refused = t.CheckChild(run.nodeOf(t.Task.Step), func(hash workflow.Hash) bool { return r.begins[hash] != nil })
 		}
 		if refused == nil {
 			refused = t.CheckMap(run.definition.Graph)

@@ -123,6 +123,25 @@ func (r *run) nameOf(step int32) string {
 	return cmp.Or(name, r.definition.Node(r.declared(step)).Name)
 }
 
+// nodeOf returns the declaration of a task, or nil. What a machine has started is of the step that
+// its name says: the run may have got another definition since.
+func (r *run) nodeOf(step int32) *workflow.Node {
+	t := r.tasks[step]
+	switch {
+	case t == nil:
+		return nil
+	case t.IsSpawned():
+		name, _ := lifecycle.SpawnedAs(t.Dynamic.Name)
+		if i := slices.IndexFunc(r.definition.Graph.Nodes, func(n workflow.Node) bool { return n.Name == name }); i >= 0 {
+			return &r.definition.Graph.Nodes[i]
+		}
+		return nil
+	case t.Dynamic != nil:
+		step = t.Dynamic.Declared
+	}
+	return r.definition.Node(step)
+}
+
 // scanRun reads a row of load_runs.
 func scanRun(row pgx.CollectableRow) (*run, error) {
 	r, err := pgsql.ScanRun(row)

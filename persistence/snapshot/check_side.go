@@ -75,7 +75,7 @@ func (c *checker) timers() {
 			kind = lifecycle.BackoffTimer
 		case t.State == lifecycle.Queued && t.StartTimeout > 0 && t.Flags&(lifecycle.FlagKept|lifecycle.FlagSpread) == 0:
 			kind = lifecycle.QueueTimer
-		case t.State == lifecycle.Waiting && t.Sleep > 0:
+		case t.State == lifecycle.Waiting && t.Sleep > 0 && t.Traits.Has(workflow.TraitWaits):
 			kind = lifecycle.DeadlineTimer
 		default:
 			return

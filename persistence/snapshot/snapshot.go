@@ -46,6 +46,17 @@ type Run struct {
 	Tasks    []Task            // by step
 	Events   []lifecycle.Event // by step, n; the run itself is step -1
 	Maps     []lifecycle.Map   // that have begun elements, by step, without Next
+	Machine  Machine           // of a machine
+}
+
+// Machine is how far a machine has come.
+type Machine struct {
+	Version     int32 // of the state; 0: there is none
+	State       []byte
+	Taken       int64
+	Base        int64 // entries behind it are kept, and those of up to the next mark may be
+	BaseVersion int32
+	BaseState   []byte
 }
 
 // Task is one task.
@@ -53,6 +64,7 @@ type Task struct {
 	lifecycle.Task
 	Output   []byte
 	Progress []byte
+	Item     []byte // the input of what a machine has started
 }
 
 // QueueRow is a ready or parked task. It may outlive a task that was canceled

@@ -104,7 +104,7 @@ var timerRules = []rule{
 		for i, run := range runs {
 			later = append(later, snapshot.Timer{
 				Run: run, Step: lifecycle.RunStep, Kind: lifecycle.TimerKindMax - lifecycle.TimerKind(i), At: now.Add(time.Duration(i+1) * time.Minute),
-			}, snapshot.Timer{Run: run, Step: 1, Kind: lifecycle.CancelGraceTimer + 1, At: now.Add(time.Hour + time.Minute), Epoch: 2})
+			}, snapshot.Timer{Run: run, Step: 1, Kind: lifecycle.DeadlineTimer + 1, At: now.Add(time.Hour + time.Minute), Epoch: 2})
 		}
 		for _, timer := range later {
 			require.NoError(w.t, w.h.SetTimer(w.ctx, timer))

@@ -365,3 +365,10 @@ func (t *Twin) RequeueDeadLetter(ctx context.Context, order persistence.RequeueO
 func (t *Twin) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
 	return twice1(ctx, t, "PurgeDeadLetters", persistence.Store.PurgeDeadLetters, filter)
 }
+
+// Machine implements persistence.Runs.
+func (t *Twin) Machine(ctx context.Context, tenant string, run workflow.RunID, query persistence.EntryQuery) (persistence.MachineRow, error) {
+	return twice(ctx, t, "Machine", run, func(ctx context.Context, s persistence.Store) (persistence.MachineRow, error) {
+		return s.Machine(ctx, tenant, run, query)
+	})
+}
