@@ -51,6 +51,7 @@ const (
 	PayloadInput    = actors.PayloadInput    // of a run; it has no step
 	PayloadOutput   = actors.PayloadOutput   // of a step
 	PayloadProgress = actors.PayloadProgress // of a step; see [Heartbeat]
+	PayloadState    = actors.PayloadState    // of a state machine, see package statemachine
 	PayloadItem     = actors.PayloadItem     // of an element of a [Map], whose name is PayloadPlace.Step, as "files[17]"
 	PayloadSignal   = actors.PayloadSignal   // of a signal, whose name is PayloadPlace.Step; the output of a step that waited for it is the same bytes
 )

@@ -36,7 +36,8 @@ func Child[I, CI, CO any](b *Builder[I], name string, child Definition[CI, CO], 
 	if v := reflect.ValueOf(child); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		s.Problem("workflow", "the workflow is nil", "make one with Define, before this one")
 	} else {
-		childOf(s, child.Program(nil, nil))
+		of := child.Program(nil, nil)
+		s.BeginsRunsOf(&of)
 	}
 	s.Function.Input = func(codec actors.Codec, in actors.Inputs) (any, error) {
 		args := &arguments{codec: codec, outcomes: in.Parents, once: in.Once}
@@ -51,21 +52,6 @@ func Child[I, CI, CO any](b *Builder[I], name string, child Definition[CI, CO], 
 		option.ApplyChild(s)
 	}
 	return StepRef[CO]{at: place{plan: p, step: s.Add()}}
-}
-
-// childOf says which workflow a step runs.
-func childOf(s *program.Step, child program.Program) {
-	d := &child.Definition
-	s.Function.Child, s.Child.Workflow = &child, d.Name
-	if problems := child.Validate(); len(problems) > 0 {
-		text := fmt.Sprintf("workflow %q is wrong: %v", d.Name, problems[0])
-		if more := len(problems) - 1; more > 0 {
-			text += fmt.Sprintf(" (and %d more)", more)
-		}
-		s.Problem("workflow", text, "mend that workflow")
-		return
-	}
-	s.Child.Output = d.Steps[d.Output].OutputOf(d.Name)
 }
 
 // AbandonChild lets the child run continue when the step that waits for it is canceled.

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // startPod makes the registered workflows known to the database and starts the
@@ -39,20 +40,30 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 }
 
 // number enters the functions of a program under the numbers of their
-// handlers, which are in the order of the graph's nodes.
+// handlers, which are in the order of the graph's nodes; then come the failure handler and the
+// older versions of a machine.
 func number(p *program.Bound, numbers []int32, functions map[int32]actors.StepFunction) {
-	byName, first := map[string]int32{}, map[string]bool{}
+	type handler struct {
+		step        string
+		fingerprint workflow.Hash
+	}
+	byHandler, first := map[handler]int32{}, map[string]bool{}
+	nodes := len(p.Graph.Nodes)
 	for i, number := range numbers {
-		if i < len(p.Graph.Nodes) {
-			byName[p.Graph.Nodes[i].Name] = number
-			first[p.Graph.Nodes[i].Name] = p.Graph.Nodes[i].Pending == 0
-		} else {
-			byName[p.Graph.OnFailure.Name] = number
+		switch {
+		case i < nodes:
+			n := &p.Graph.Nodes[i]
+			byHandler[handler{n.Name, n.Fingerprint}] = number
+			first[n.Name] = n.Pending == 0 && !n.Traits.Has(workflow.TraitSpawned)
+		case p.Graph.OnFailure != nil:
+			byHandler[handler{p.Graph.OnFailure.Name, p.Graph.OnFailure.Fingerprint}] = number
+		default: // of an older version of a machine
+			byHandler[handler{p.Graph.Nodes[0].Name, p.Graph.Older[i-nodes]}] = number
 		}
 	}
 	for _, f := range p.Functions {
 		f.First = first[f.Step]
-		functions[byName[f.Step]] = f
+		functions[byHandler[handler{f.Step, f.Fingerprint}]] = f
 	}
 }
 

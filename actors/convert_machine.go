@@ -43,6 +43,9 @@ func activation(a *persistence.Activation) *messages.Activation {
 	m := &messages.Activation{
 		Taken: a.Taken, Heard: a.Heard, Version: a.Version, State: a.State, Definition: a.Definition[:], Cancel: a.Cancel,
 	}
+	for _, r := range a.Refused {
+		m.Refused = append(m.Refused, &messages.RefusedSignal{Name: r.Name, Why: r.Why})
+	}
 	for _, s := range a.Start {
 		m.Start = append(m.Start, &messages.Spawn{Step: s.Step, Input: s.Input, WakeAt: micros(s.WakeAt)})
 	}
@@ -57,6 +60,9 @@ func activationOf(m *messages.Activation) *persistence.Activation {
 		Taken: m.GetTaken(), Heard: m.GetHeard(), Version: m.GetVersion(), State: m.GetState(), Cancel: m.GetCancel(),
 	}
 	copy(a.Definition[:], m.GetDefinition())
+	for _, r := range m.GetRefused() {
+		a.Refused = append(a.Refused, persistence.RefusedSignal{Name: r.GetName(), Why: r.GetWhy()})
+	}
 	for _, s := range m.GetStart() {
 		a.Start = append(a.Start, persistence.Spawn{Step: s.GetStep(), Input: s.GetInput(), WakeAt: instantOfMicros(s.GetWakeAt())})
 	}

@@ -242,7 +242,7 @@ func inputsOf(task *messages.StartTask) Inputs {
 	return Inputs{
 		Input: task.GetInput(), LargeInput: task.GetLargeInput(),
 		Parents: outcomesOf(task.GetParents()), Failed: outcomesOf(task.GetFailed()), Item: task.GetItem(),
-		Machine: machineOf(task.GetMachine()),
+		Machine: machineOf(task.GetMachine()), BegunAt: instant(task.GetBegunAt()),
 	}
 }
 

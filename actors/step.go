@@ -85,7 +85,7 @@ type Codec interface {
 type PayloadPlace struct {
 	Tenant   string
 	Workflow string
-	Step     string // whose item, output or progress it is, as "files[17]" of an element; of a signal its name; "": the run's input
+	Step     string // whose item, output or progress it is, as "files[17]" of an element; whose input, as "charge#3" of what a machine has started; of a signal its name; "": the run's input, or the state of its machine
 	Kind     PayloadKind
 }
 
@@ -99,6 +99,7 @@ const (
 	PayloadProgress PayloadKind = "progress"
 	PayloadSignal   PayloadKind = "signal"
 	PayloadItem     PayloadKind = "item"
+	PayloadState    PayloadKind = "state"
 )
 
 // PayloadCodec is a [Codec] that is told what it encodes and decodes.
@@ -138,6 +139,7 @@ type Inputs struct {
 	Failed     []persistence.Outcome     // OnFailure only: the failed steps
 	Item       []byte                    // of an element of a map, or the input of what a machine has started
 	Machine    *persistence.MachineGrant // of a machine
+	BegunAt    time.Time                 // when the run began, for its machine
 	Once       bool                      // payloads read for this attempt alone are not needed again: Call may change and release them
 }
 

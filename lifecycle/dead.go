@@ -89,10 +89,15 @@ const (
 // ClassWaitTimeout is the class of a step that waited for a signal for too long.
 const ClassWaitTimeout = "wait_timeout"
 
-// Classes of machines that fail by what an activation leaves behind.
+// Classes of machines.
 const (
-	ClassStalled     = "stalled"       // it has nothing open, hears no signals and has not ended
-	ClassTooManyOpen = "too_many_open" // it would have more than OpenMax activities, timers and child runs open
+	ClassStalled        = "stalled"          // it has nothing open, hears no signals and has not ended
+	ClassActivityFailed = "activity_failed"  // it does not handle the failure of an activity, or of a child run
+	ClassMachine        = "machine"          // it said so, with an error without a class
+	ClassTooManyActions = "too_many_actions" // an activation starts and cancels more than may be
+	ClassStateVersion   = "state_version"    // the program does not know the version of the state
+	ClassUnknownEntry   = "unknown_entry"    // the program does not declare what an entry is about
+	ClassTooManyOpen    = "too_many_open"    // it would have more than OpenMax activities, timers and child runs open
 )
 
 // ClassElementFailed is the class of a map of which too many elements did not complete.

@@ -30,9 +30,14 @@ type Activation struct {
 	Start  []Task  // to make, as NewDynamic returns them; of timers with WakeAt
 	Cancel []int32 // tasks to cancel that the machine has started
 
+	Refused []RefusedSignal // that it left out
+
 	// Deaf says that the machine hears no signals: one that has nothing open never goes on.
 	Deaf bool
 }
+
+// RefusedSignal is a signal that a program cannot read, and why.
+type RefusedSignal struct{ Name, Why string }
 
 // SpawnedName returns the name of what a machine has started as the n-th: the id that it has for
 // the machine.
@@ -97,6 +102,9 @@ func (d *decider) activated(t *Task, a *Activation) Answer {
 		d.enqueue(t, event)
 	} else {
 		d.move(t, Waiting, event)
+	}
+	for _, r := range a.Refused {
+		d.noteRun(Event{Kind: EventSignalRefused, By: CleanText(r.Name), Text: CleanText(r.Why)})
 	}
 	machine := t.Step
 	for _, step := range a.Cancel {

@@ -62,6 +62,7 @@ const (
 	EventRunFailed       EventKind = 36
 	EventRunCanceled     EventKind = 37
 	EventSignaled        EventKind = 38
+	EventSignalRefused   EventKind = 39
 )
 
 // eventMeaning is the name of each kind and the state that it leads to; 0: it
@@ -120,6 +121,8 @@ func meaning(k EventKind) eventMeaning {
 		return eventMeaning{"run_canceled", Canceled}
 	case EventSignaled:
 		return eventMeaning{"signaled", 0}
+	case EventSignalRefused:
+		return eventMeaning{"signal_refused", 0}
 	}
 	return eventMeaning{unknownKind, 0}
 }

@@ -41,6 +41,7 @@ func TestEventKinds(t *testing.T) {
 		36: {"run_failed", Failed},
 		37: {"run_canceled", Canceled},
 		38: {"signaled", 0},
+		39: {"signal_refused", 0},
 	}
 	for code := range EventKind(255) {
 		want, ok := kinds[code]

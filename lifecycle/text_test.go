@@ -21,7 +21,7 @@ func TestCodesAreText(t *testing.T) {
 	for _, r := range DeadReasons() {
 		requireText(t, r, new(DeadReason))
 	}
-	require.Len(t, EventKinds(), 22)
+	require.Len(t, EventKinds(), 23)
 	said, err := json.Marshal([]State{0, Failed})
 	require.NoError(t, err)
 	require.Equal(t, `["","failed"]`, string(said))

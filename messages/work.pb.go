@@ -1087,6 +1087,7 @@ type Activation struct {
 	Definition    []byte                 `protobuf:"bytes,5,opt,name=definition,proto3" json:"definition,omitempty"` // of the program that executed it
 	Start         []*Spawn               `protobuf:"bytes,6,rep,name=start,proto3" json:"start,omitempty"`
 	Cancel        []int32                `protobuf:"varint,7,rep,packed,name=cancel,proto3" json:"cancel,omitempty"`
+	Refused       []*RefusedSignal       `protobuf:"bytes,8,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1170,6 +1171,66 @@ func (x *Activation) GetCancel() []int32 {
 	return nil
 }
 
+func (x *Activation) GetRefused() []*RefusedSignal {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedSignal is a signal that a program cannot read, and why.
+type RefusedSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedSignal) Reset() {
+	*x = RefusedSignal{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedSignal) ProtoMessage() {}
+
+func (x *RefusedSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedSignal.ProtoReflect.Descriptor instead.
+func (*RefusedSignal) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RefusedSignal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RefusedSignal) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Spawn is what a machine starts.
 type Spawn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1182,7 +1243,7 @@ type Spawn struct {
 
 func (x *Spawn) Reset() {
 	*x = Spawn{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1255,7 @@ func (x *Spawn) String() string {
 func (*Spawn) ProtoMessage() {}
 
 func (x *Spawn) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1268,7 @@ func (x *Spawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spawn.ProtoReflect.Descriptor instead.
 func (*Spawn) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Spawn) GetStep() string {
@@ -1248,7 +1309,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1321,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1334,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StepOutcome) GetStepName() string {
@@ -1356,7 +1417,7 @@ type ReportOutcome struct {
 
 func (x *ReportOutcome) Reset() {
 	*x = ReportOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1429,7 @@ func (x *ReportOutcome) String() string {
 func (*ReportOutcome) ProtoMessage() {}
 
 func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1442,7 @@ func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportOutcome.ProtoReflect.Descriptor instead.
 func (*ReportOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReportOutcome) GetTask() *Task {
@@ -1501,7 +1562,7 @@ type MapBegun struct {
 
 func (x *MapBegun) Reset() {
 	*x = MapBegun{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1574,7 @@ func (x *MapBegun) String() string {
 func (*MapBegun) ProtoMessage() {}
 
 func (x *MapBegun) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1587,7 @@ func (x *MapBegun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapBegun.ProtoReflect.Descriptor instead.
 func (*MapBegun) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MapBegun) GetItems() [][]byte {
@@ -1566,7 +1627,7 @@ type ChildRun struct {
 
 func (x *ChildRun) Reset() {
 	*x = ChildRun{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1639,7 @@ func (x *ChildRun) String() string {
 func (*ChildRun) ProtoMessage() {}
 
 func (x *ChildRun) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1652,7 @@ func (x *ChildRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
 func (*ChildRun) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ChildRun) GetRun() []byte {
@@ -1656,7 +1717,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1729,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[19]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1742,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{19}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -1725,7 +1786,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1798,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[20]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1811,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{20}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1786,7 +1847,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1859,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[21]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1872,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{21}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1844,7 +1905,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1917,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[22]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1930,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{22}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{23}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1883,7 +1944,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1956,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[23]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +1969,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{23}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -2009,7 +2070,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
 	"\apayload\x18\x05 \x01(\fR\apayload\x12\x14\n" +
 	"\x05class\x18\x06 \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\a \x01(\tR\x05error\"\xd1\x01\n" +
+	"\x05error\x18\a \x01(\tR\x05error\"\x8e\x02\n" +
 	"\n" +
 	"Activation\x12\x14\n" +
 	"\x05taken\x18\x01 \x01(\x03R\x05taken\x12\x14\n" +
@@ -2020,7 +2081,11 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"definition\x18\x05 \x01(\fR\n" +
 	"definition\x12/\n" +
 	"\x05start\x18\x06 \x03(\v2\x19.troupe.messages.v1.SpawnR\x05start\x12\x16\n" +
-	"\x06cancel\x18\a \x03(\x05R\x06cancel\"J\n" +
+	"\x06cancel\x18\a \x03(\x05R\x06cancel\x12;\n" +
+	"\arefused\x18\b \x03(\v2!.troupe.messages.v1.RefusedSignalR\arefused\"5\n" +
+	"\rRefusedSignal\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"J\n" +
 	"\x05Spawn\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\fR\x05input\x12\x17\n" +
@@ -2104,7 +2169,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -2121,17 +2186,18 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*MachineGrant)(nil),     // 12: troupe.messages.v1.MachineGrant
 	(*MachineEntry)(nil),     // 13: troupe.messages.v1.MachineEntry
 	(*Activation)(nil),       // 14: troupe.messages.v1.Activation
-	(*Spawn)(nil),            // 15: troupe.messages.v1.Spawn
-	(*StepOutcome)(nil),      // 16: troupe.messages.v1.StepOutcome
-	(*ReportOutcome)(nil),    // 17: troupe.messages.v1.ReportOutcome
-	(*MapBegun)(nil),         // 18: troupe.messages.v1.MapBegun
-	(*ChildRun)(nil),         // 19: troupe.messages.v1.ChildRun
-	(*EdgeOutcome)(nil),      // 20: troupe.messages.v1.EdgeOutcome
-	(*OutcomesAnswered)(nil), // 21: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 22: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 23: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 24: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 25: troupe.messages.v1.StartTask.LabelsEntry
+	(*RefusedSignal)(nil),    // 15: troupe.messages.v1.RefusedSignal
+	(*Spawn)(nil),            // 16: troupe.messages.v1.Spawn
+	(*StepOutcome)(nil),      // 17: troupe.messages.v1.StepOutcome
+	(*ReportOutcome)(nil),    // 18: troupe.messages.v1.ReportOutcome
+	(*MapBegun)(nil),         // 19: troupe.messages.v1.MapBegun
+	(*ChildRun)(nil),         // 20: troupe.messages.v1.ChildRun
+	(*EdgeOutcome)(nil),      // 21: troupe.messages.v1.EdgeOutcome
+	(*OutcomesAnswered)(nil), // 22: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 23: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 24: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 25: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 26: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
@@ -2139,29 +2205,30 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	25, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
-	16, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
-	16, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
+	26, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	17, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
+	17, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
 	12, // 8: troupe.messages.v1.StartTask.machine:type_name -> troupe.messages.v1.MachineGrant
 	13, // 9: troupe.messages.v1.MachineGrant.entries:type_name -> troupe.messages.v1.MachineEntry
-	15, // 10: troupe.messages.v1.Activation.start:type_name -> troupe.messages.v1.Spawn
-	1,  // 11: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
-	0,  // 12: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
-	20, // 13: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	19, // 14: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
-	18, // 15: troupe.messages.v1.ReportOutcome.map:type_name -> troupe.messages.v1.MapBegun
-	14, // 16: troupe.messages.v1.ReportOutcome.activation:type_name -> troupe.messages.v1.Activation
-	20, // 17: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	22, // 18: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	11, // 19: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 20: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
-	1,  // 21: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 22: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	16, // 10: troupe.messages.v1.Activation.start:type_name -> troupe.messages.v1.Spawn
+	15, // 11: troupe.messages.v1.Activation.refused:type_name -> troupe.messages.v1.RefusedSignal
+	1,  // 12: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
+	0,  // 13: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
+	21, // 14: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	20, // 15: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
+	19, // 16: troupe.messages.v1.ReportOutcome.map:type_name -> troupe.messages.v1.MapBegun
+	14, // 17: troupe.messages.v1.ReportOutcome.activation:type_name -> troupe.messages.v1.Activation
+	21, // 18: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	23, // 19: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 20: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 21: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 22: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 23: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -2175,7 +2242,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

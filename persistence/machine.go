@@ -67,8 +67,12 @@ type Activation struct {
 	// Definition is that of the program that executed the activation. The run continues with it.
 	Definition workflow.Hash
 	Start      []Spawn
+	Refused    []RefusedSignal
 	Cancel     []int32 // as the how manieth the machine has started what it cancels
 }
+
+// RefusedSignal is a signal whose payload the program cannot read.
+type RefusedSignal struct{ Name, Why string }
 
 // Spawn is an activity, a timer or a child run that a machine starts.
 type Spawn struct {
@@ -148,6 +152,9 @@ func (t *Transition) Decided(name string, program *workflow.Graph) (*lifecycle.A
 			task.WakeAt = lifecycle.Instant(s.WakeAt)
 		}
 		d.Start = append(d.Start, task)
+	}
+	for _, r := range a.Refused {
+		d.Refused = append(d.Refused, lifecycle.RefusedSignal(r))
 	}
 	for _, n := range a.Cancel {
 		d.Cancel = append(d.Cancel, program.Steps()+n)

@@ -122,6 +122,12 @@ func (p *Program) CodecProblems(with Binding) (problems []workflow.Problem) {
 		if m := p.Functions[i].Map; m != nil {
 			add(p.Definition.Steps[i].Name, "items", m.Item)
 		}
+		if m := p.Functions[i].Machine; m != nil {
+			add(p.Definition.Steps[i].Name, "state", m.State)
+		}
+		if input := p.Functions[i].Spawn; input != nil && p.Functions[i].Child == nil { // that of a child run is checked with it
+			add(p.Definition.Steps[i].Name, "input", input)
+		}
 	}
 	return problems
 }

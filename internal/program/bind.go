@@ -46,7 +46,12 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 		switch s := &p.Definition.Steps[i]; s.Kind {
 		case workflow.Func:
 			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
+		case workflow.Machine:
+			b.Functions = append(b.Functions, p.bindMachine(s, p.Functions[i], graph, with)...)
 		case workflow.Wait:
+			if s.Spawned { // a machine hears it
+				continue
+			}
 			b.Functions = append(b.Functions, p.bindWait(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
 		case workflow.Map:
 			b.Functions = append(b.Functions, p.bindMap(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))

@@ -18,7 +18,7 @@ import (
 // it is declared; any number of engines may run it.
 type Program struct {
 	Definition workflow.Definition // an Output of -1 is explained by Problems
-	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait and a child run it has no Call, of a map it is that of an element
+	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait and a child run it has no Call, of a map it is that of an element, of a machine it has none
 	OnFailure  Function            // of Definition.OnFailure
 	Problems   []workflow.Problem  // found while it was declared
 
@@ -50,6 +50,13 @@ type Function struct {
 
 	// Map is what a step of kind Map does beside executing Call for each element.
 	Map *Map
+
+	// Machine is what a step of kind Machine does, in place of Call.
+	Machine *Machine
+
+	// Spawn is the type of the input that a machine gives to the step, which Call, or Input of a
+	// child run, decodes with [DecodeSpawned]; nil: a machine does not start it.
+	Spawn reflect.Type
 }
 
 // Step is a step while its options are applied.

@@ -1,0 +1,200 @@
+package statemachine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+const classDecoding = lifecycle.ClassDecoding
+
+// tooManyActions is the error of an activation that starts and cancels too much.
+var tooManyActions = troupe.Terminal(troupe.Class(lifecycle.ClassTooManyActions, fmt.Errorf(
+	"an activation starts and cancels more than %d activities, timers and child runs: start the rest when some of these have ended", persistence.DynamicMax)))
+
+// activate executes an activation: it calls the handlers of the entries in turn, and encodes what
+// they have decided.
+func (p *plan[I, S, O]) activate(ctx context.Context, codec actors.Codec, in actors.Inputs) (decided *persistence.Activation, output any, done bool, err error) {
+	m := in.Machine
+	a := &Activation[S, O]{turn: &turn{machine: &p.program, started: m.Started, canceled: map[int32]bool{}}}
+	if attempt := actors.AttemptFrom(ctx); attempt != nil {
+		a.turn.run = attempt.Info().Run
+	}
+	if err := p.play(a, codec, in); err != nil {
+		return nil, nil, false, err
+	}
+	decided = &persistence.Activation{Taken: m.Arrived, Heard: int32(len(m.Entries)), Version: int32(p.version)}
+	if decided.State, err = program.Encode(program.StateCodec(codec), a.State); err != nil {
+		return nil, nil, false, troupe.Terminal(troupe.Class(lifecycle.ClassEncoding, fmt.Errorf("encode the state of type %T: %w", a.State, err)))
+	}
+	decided.Refused = a.turn.refused
+	if a.done { // what would begin ends with the machine
+		return decided, a.out, true, nil
+	}
+	decided.Cancel = a.turn.cancels
+	for _, s := range a.turn.starts {
+		spawn := persistence.Spawn{Step: s.step, WakeAt: s.wakeAt}
+		if s.kind != workflow.SleepUntil {
+			if spawn.Input, err = program.Encode(program.SpawnCodec(codec, s.id), s.input); err != nil {
+				return nil, nil, false, troupe.Terminal(troupe.Class(lifecycle.ClassEncoding, fmt.Errorf("encode the input of %s of type %T: %w", s.id, s.input, err)))
+			}
+		}
+		decided.Start = append(decided.Start, spawn)
+	}
+	return decided, nil, false, nil
+}
+
+// play restores the state and calls the handlers of the entries in turn.
+func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.Inputs) (err error) {
+	m := in.Machine
+	if m.Version == 0 {
+		input, err := program.DecodeInput[I](codec, in)
+		if err != nil {
+			return err
+		}
+		a.turn.at(0, in.BegunAt)
+		p.start(a, input)
+		a.turn.open = false
+	} else if a.State, err = p.restore(codec, m.Version, m.State); err != nil {
+		return err
+	}
+	for i := range m.Entries {
+		if a.turn.ended {
+			break
+		}
+		if err := p.handle(a, codec, &m.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return a.turn.failure()
+}
+
+// at lets a handler be called for an entry.
+func (t *turn) at(entry int64, at time.Time) {
+	t.entry, t.now, t.open = entry, at, true
+}
+
+// failure returns the error that the machine has failed with, if it has.
+func (t *turn) failure() error {
+	if t.overflows {
+		return tooManyActions
+	}
+	if t.err == nil {
+		return nil
+	}
+	err := t.err
+	if actors.ErrorClass(err) == "" {
+		err = troupe.Class(lifecycle.ClassMachine, err)
+	}
+	return troupe.Terminal(err)
+}
+
+// restore decodes a state, and makes one of an older version into one of this.
+func (p *plan[I, S, O]) restore(codec actors.Codec, version int32, stored []byte) (state S, err error) {
+	codec = program.StateCodec(codec)
+	return p.migrated(version, func(into any) error {
+		return program.Contain(func() error { return codec.Unmarshal(append([]byte{}, stored...), into) })
+	})
+}
+
+// migrated is restore for a state that decode reads.
+func (p *plan[I, S, O]) migrated(version int32, decode func(into any) error) (state S, err error) {
+	switch from := int(version); {
+	case from > p.version:
+		return state, stateVersion("the state has version %d, and this program knows those up to %d: deploy the newer program again", from, p.version)
+	case from == p.version:
+		if err := decode(&state); err != nil {
+			return state, decoding("the state", reflect.TypeFor[S](), err)
+		}
+		return state, nil
+	default:
+		state, err = p.migrate(from, decode)
+		if err != nil {
+			return state, stateVersion("migrate the state of version %d: %w", from, err)
+		}
+		return state, nil
+	}
+}
+
+// stateVersion is the error of a state that this program cannot read. Another attempt may be
+// executed by a program that can.
+func stateVersion(format string, args ...any) error {
+	return troupe.Class(lifecycle.ClassStateVersion, fmt.Errorf(format, args...))
+}
+
+// handle calls the handler of an entry.
+func (p *plan[I, S, O]) handle(a *Activation[S, O], codec actors.Codec, e *persistence.MachineEntry) error {
+	a.turn.at(e.N, e.At)
+	defer func() { a.turn.open, a.ID = false, "" }()
+	switch e.Kind {
+	case persistence.EntryCancel:
+		if p.cancel == nil {
+			return unknownEntry("a cancel")
+		}
+		p.cancel(a, e.Error)
+		return nil
+	case persistence.EntrySignal:
+		hears := p.signals[e.Name]
+		if hears == nil {
+			return unknownEntry(fmt.Sprintf("signal %q", e.Name))
+		}
+		if err := hears(a, codec, e.Payload); err != nil { // what a sender got wrong does not stop the machine
+			a.turn.refused = append(a.turn.refused, persistence.RefusedSignal{Name: e.Name, Why: err.Error()})
+		}
+		return nil
+	case persistence.EntryCompleted, persistence.EntryFailed, persistence.EntryFired:
+	default:
+		return unknownEntry(fmt.Sprintf("an entry of kind %d", e.Kind))
+	}
+	name, n := lifecycle.SpawnedAs(e.Name)
+	h := p.started[name]
+	if h == nil {
+		return unknownEntry(fmt.Sprintf("%q, which it has started", name))
+	}
+	a.ID = e.Name
+	return h.ended(a, codec, e, n)
+}
+
+// ended calls the handler of something that the machine has started.
+func (h *handlers[S, O]) ended(a *Activation[S, O], codec actors.Codec, e *persistence.MachineEntry, n int32) error {
+	switch e.Kind { //nolint:exhaustive // the others are no ends
+	case persistence.EntryFired:
+		if a.turn.canceled[n] {
+			return nil
+		}
+		if h.fired == nil {
+			return unknownEntry("timer " + e.Name)
+		}
+		h.fired(a)
+	case persistence.EntryCompleted:
+		if h.completed != nil {
+			return h.completed(a, codec, e.Payload)
+		}
+	case persistence.EntryFailed:
+		why := &troupe.StepError{Step: e.Name, Class: e.Class, Text: e.Error}
+		switch {
+		case h.failed != nil:
+			h.failed(a, why)
+		case a.turn.canceled[n]:
+		default:
+			return troupe.Terminal(troupe.Class(lifecycle.ClassActivityFailed, why))
+		}
+	}
+	return nil
+}
+
+// unknownEntry is the error of an entry that this program does not declare. Another attempt may be
+// executed by a program that does.
+func unknownEntry(what string) error {
+	return troupe.Class(lifecycle.ClassUnknownEntry, errors.New("the machine does not declare "+what+
+		": the program that did is of another version; declare it until no run has any open, or give the state a new Version"))
+}
