@@ -52,6 +52,6 @@
 //   - the lease: pulse*
 //   - wakes, and waiters for the end of a run: feed*, waiters, endpoller
 //   - the leader: leader*, timekeeper, housekeeper*, parked
-//   - messages and store types: convert
+//   - messages and store types: convert*, instants
 //   - measures: recorder, metrics, gauges
 package actors

@@ -32,7 +32,7 @@ type Activation struct {
 
 	Refused []RefusedSignal // that it left out
 
-	// Deaf says that the machine hears no signals: one that has nothing open never goes on.
+	// Deaf says that the machine hears no signals: one that has nothing open stands still for ever.
 	Deaf bool
 }
 

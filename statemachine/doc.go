@@ -6,7 +6,7 @@
 // changes the state and says what to start and to cancel. It has no context and waits for nothing.
 // The state is stored after each activation, together with all that the handlers decided, in one
 // transaction. A machine that waits is a row in the database: it has no goroutine and no slot. After
-// a crash it goes on from its state; nothing is replayed, and nothing grows with its age.
+// a crash it continues from its state; nothing is replayed, and nothing grows with its age.
 //
 //	var Paid = troupe.NewSignal[Payment]("paid")
 //

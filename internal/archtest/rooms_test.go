@@ -169,6 +169,8 @@ var rooms = map[string]room{
 		outside: []string{protoactor, protobuf},
 	},
 
+	"statemachine": {ours: []string{".", "workflow", "lifecycle", "persistence", "actors", "internal/program"}},
+
 	"troupetest": {ours: []string{".", "migrations"}, outside: []string{pgx}},
 	"observe/otel": {
 		ours: []string{".", "actors"},
@@ -189,7 +191,7 @@ var rooms = map[string]room{
 		outside: []string{pgx, promClient, otel + "/..."},
 	},
 	"examples/...": {
-		ours:    []string{".", "actors", "messages", "migrations", "simtest", "troupetest"},
+		ours:    []string{".", "actors", "messages", "migrations", "simtest", "statemachine", "troupetest"},
 		outside: []string{protoactor, protobuf, pgx},
 	},
 	"bench/...": {ours: []string{"..."}, outside: []string{protoactor, protobuf, pgx}},

@@ -370,7 +370,7 @@ func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persist
 // canceled notes why a run was asked to stop.
 func (b *batch) canceled(r *run, reason string) {
 	r.cancelReason = reason
-	if r.core.Canceling && r.running() { // a machine that hears of a cancel goes on
+	if r.core.Canceling && r.running() { // a machine that hears of a cancel is not stopped by it
 		b.wake.Canceling = append(b.wake.Canceling, r.id())
 	}
 }

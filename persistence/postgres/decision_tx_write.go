@@ -42,7 +42,7 @@ func (p *decisionTx) noteCancel(r *run) {
 	for i, fact := range r.facts {
 		if request, is := fact.(lifecycle.CancelRequested); is && r.decision.Answers[i] == lifecycle.Moved {
 			r.reason = &request.Reason
-			if r.decision.Run.Canceling && r.running() { // a machine that hears of a cancel goes on
+			if r.decision.Run.Canceling && r.running() { // a machine that hears of a cancel is not stopped by it
 				p.wake.Canceling = append(p.wake.Canceling, r.id)
 			}
 		}

@@ -18,6 +18,7 @@
 //   - signals, and waits for them: signals, deadlines
 //   - child runs: children, children_family
 //   - maps: maps, maps_fair, maps_requeue
+//   - state machines: machines*
 //   - pods, and what happens to their tasks: lease, expiry, parking, blocked
 //   - what readers see: reads, lists, counts, views, queues, situation, registry
 //   - dead letters and history: dead, requeue, history
