@@ -14,7 +14,7 @@ import (
 func written() []string {
 	return []string{
 		"archived_up_to", "claims", "dead_inputs", "dead_letters", "deaths", "definition_steps", "durable_timers", "frontiers",
-		"handlers", "inbox", "intake", "leader_epoch", "map_items", "maps", "parked_tasks", "parked_timers", "pod_names", "pods", "queues", "ready_queue", "run_count_deltas", "run_counts", "run_counts_hourly",
+		"handlers", "inbox", "intake", "leader_epoch", "machines", "map_items", "maps", "parked_tasks", "parked_timers", "pod_names", "pods", "queues", "ready_queue", "run_count_deltas", "run_counts", "run_counts_hourly",
 		"run_history", "run_keys", "spans",
 		"task_events", "task_events_kept", "task_progress", "tasks", "tenant_groups", "tenants", "workflow_definitions",
 		"workflow_runs",

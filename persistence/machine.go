@@ -74,6 +74,14 @@ type Activation struct {
 // RefusedSignal is a signal whose payload the program cannot read.
 type RefusedSignal struct{ Name, Why string }
 
+// Canceled returns the tasks that the activation cancels.
+func (a *Activation) Canceled() (steps []int32) {
+	for _, n := range a.Cancel {
+		steps = append(steps, workflow.MachineSteps+n)
+	}
+	return steps
+}
+
 // Spawn is an activity, a timer or a child run that a machine starts.
 type Spawn struct {
 	Step   string // of the definition of the program
@@ -156,8 +164,6 @@ func (t *Transition) Decided(name string, program *workflow.Graph) (*lifecycle.A
 	for _, r := range a.Refused {
 		d.Refused = append(d.Refused, lifecycle.RefusedSignal(r))
 	}
-	for _, n := range a.Cancel {
-		d.Cancel = append(d.Cancel, program.Steps()+n)
-	}
+	d.Cancel = a.Canceled()
 	return d, nil
 }

@@ -69,6 +69,13 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/machines": {
+		ours: []string{
+			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql",
+			"persistence/postgres/internal/registry",
+		},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/family": {
 		ours: []string{
 			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql", "persistence/postgres/internal/readers",
@@ -102,7 +109,8 @@ var rooms = map[string]room{
 	"persistence/postgres/internal/readers": {
 		ours: []string{
 			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/pgerr",
-			"persistence/postgres/internal/pgsql", "persistence/postgres/internal/sessions", "internal/clock",
+			"persistence/postgres/internal/machines", "persistence/postgres/internal/pgsql", "persistence/postgres/internal/sessions",
+			"internal/clock",
 		},
 		outside: []string{pgx},
 	},

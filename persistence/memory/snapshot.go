@@ -118,10 +118,11 @@ func (r *run) snapshot() snapshot.Run {
 	}
 	m := &r.machine
 	out.Machine = snapshot.Machine{
-		Version: m.version, State: m.bytes, Taken: m.taken, Base: m.base.taken, BaseVersion: m.base.version, BaseState: m.base.bytes,
+		Version: m.version, State: append([]byte(nil), m.bytes...), Taken: m.taken,
+		Base: m.base.taken, BaseVersion: m.base.version, BaseState: append([]byte(nil), m.base.bytes...),
 	}
 	for i, t := range r.tasks {
-		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress, Item: r.details[i].item})
+		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress, Item: append([]byte(nil), r.details[i].item...)})
 	}
 	return out
 }

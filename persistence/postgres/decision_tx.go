@@ -150,7 +150,7 @@ func (p *decisionTx) define(ctx context.Context) error {
 			continue
 		}
 		r.definition = d
-		r.core.Policy, r.core.Steps, r.core.HasHandler = d.Graph.Policy, int32(len(d.Graph.Nodes)), d.Graph.OnFailure != nil
+		r.core.Policy, r.core.Steps, r.core.HasHandler = d.Graph.Policy, d.Graph.Steps(), d.Graph.OnFailure != nil
 		runs = append(runs, r)
 	}
 	p.runs = runs

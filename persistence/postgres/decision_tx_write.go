@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
@@ -88,6 +89,7 @@ func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 		return err
 	}
 	p.queueMaps(b)
+	p.queueMachines(b)
 	p.queueEvents(b)
 	p.queueDead(b)
 	p.queueTimers(b)
@@ -102,6 +104,20 @@ func (p *decisionTx) queueMaps(b *pgsql.Batch) {
 		for i := range r.decision.Maps {
 			m := &r.decision.Maps[i]
 			writes.Move(r.id, m, r.spreads[m.Step])
+		}
+	}
+	writes.Queue(b)
+}
+
+// queueMachines adds what activations of machines leave.
+func (p *decisionTx) queueMachines(b *pgsql.Batch) {
+	var writes machines.Writes
+	for _, r := range p.runs {
+		if r.activated != nil {
+			writes.Activate(r.id, r.activated, r.decision.Created)
+		}
+		if r.continues {
+			writes.Continue(r.id, r.number, r.tasks[0].handler, r.tasks[0].queue)
 		}
 	}
 	writes.Queue(b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
@@ -96,6 +97,10 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 	if err != nil {
 		return nil, err
 	}
+	machine, err := g.machines(ctx, on, definitions)
+	if err != nil {
+		return nil, err
+	}
 	grants := g.list[:0]
 	for i, d := range definitions {
 		row := &g.rest[i]
@@ -108,19 +113,23 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		own := dynamic.Tasks[grant.Task.Run]
 		switch at, there := own[grant.Task.Step]; {
 		case there:
-			grant.Declared, grant.Step, grant.Item = d.Node(at.Declared).Name, at.Name, dynamic.Items[grant.Task]
+			grant.Declared, grant.Step, grant.Item = d.DeclaredAs(at), at.Name, dynamic.Items[grant.Task]
 		case d.IsDynamic(grant.Task.Step): // it is in history by now
 			grants = grants[:len(grants)-1]
 			continue
 		default:
 			grant.Step = d.Node(grant.Task.Step).Name
 		}
+		if grant.Machine = machine[grant.Task.Run]; grant.Machine == nil && d.Graph.IsMachine() && grant.Task.Step == 0 {
+			grants = grants[:len(grants)-1] // the same
+			continue
+		}
 		if row.labels != nil {
 			if err := json.Unmarshal(row.labels, &grant.Labels); err != nil {
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.List(d.Graph, own); int(grant.Task.Step) == len(d.Graph.Nodes) {
+		if outcomes := row.outcomes.List(d.Graph, own); grant.Task.Step == d.Graph.Steps() {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
@@ -128,6 +137,23 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		g.s.recent.Granted(grant, d)
 	}
 	return grants, nil
+}
+
+// machines reads what activations begin with that were granted. Most claims have none.
+func (g *grantRows) machines(ctx context.Context, on pgsql.Querier, definitions []*registry.Definition) (machines.Loaded, error) {
+	var runs []workflow.RunID
+	for i, d := range definitions {
+		if d != nil && g.list[i].Task.Step == 0 && d.Graph.IsMachine() {
+			runs = append(runs, g.list[i].Task.Run)
+		}
+	}
+	if len(runs) > 0 {
+		resting := g.s.quarantine.Excluded().Runs
+		runs = slices.DeleteFunc(runs, func(id workflow.RunID) bool { return slices.Contains(resting, id) })
+	}
+	return machines.Load(ctx, g.s.DB, on, runs, func(run workflow.RunID, err error) error {
+		return g.s.quarantine.AddUnreadable(ctx, run, err)
+	})
 }
 
 // dynamic reads what claims do not say of the dynamic tasks that were granted, or that failed

@@ -129,6 +129,7 @@ func (d *database) limit() {
 		alter table {schema}.tasks add check (1 / (output <> '%[1]s'::bytea)::int = 1);
 		alter table {schema}.task_progress add check (1 / (progress <> '%[1]s'::bytea)::int = 1);
 		alter table {schema}.map_items add check (1 / (payload <> '%[1]s'::bytea)::int = 1);
+		alter table {schema}.machines add check (1 / (state <> '%[1]s'::bytea)::int = 1);
 		alter table {schema}.inbox add check (1 / (payload <> '%[1]s'::bytea)::int = 1);
 		alter table {schema}.workflow_runs add check (1 / (input <> '%[1]s'::bytea)::int = 1)`, storetest.BadPayload))
 }
@@ -262,7 +263,7 @@ func (d *database) empty() {
 	d.t.Helper()
 	d.exec(`truncate {schema}.workflow_definitions, {schema}.definition_steps, {schema}.handlers, {schema}.queues, {schema}.frontiers,
 		{schema}.tenants, {schema}.tenant_groups, {schema}.ready_queue, {schema}.parked_tasks, {schema}.workflow_runs, {schema}.tasks,
-		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.inbox, {schema}.maps, {schema}.map_items, {schema}.durable_timers, {schema}.pods, {schema}.deaths, {schema}.pod_names,
+		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.inbox, {schema}.maps, {schema}.map_items, {schema}.machines, {schema}.durable_timers, {schema}.pods, {schema}.deaths, {schema}.pod_names,
 		{schema}.claims, {schema}.run_history, {schema}.task_events_kept, {schema}.dead_letters, {schema}.dead_inputs,
 		{schema}.run_count_deltas, {schema}.run_counts, {schema}.run_counts_hourly restart identity`)
 	d.dropSpans()

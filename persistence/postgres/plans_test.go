@@ -36,16 +36,17 @@ var hot = []string{
 	"find_continued", "find_addressees", "insert_signals", "find_signals", "load_undelivered", "load_untaken", "deliver_signals", "drop_undelivered",
 	"insert_children", "tell_family", "load_family", "give_outputs", "has_work_parents", "list_child_runs",
 	"load_maps", "update_maps", "load_taken", "load_dynamic", "read_elements",
+	"load_machines", "write_machines", "continue_runs", "find_older",
 }
 
 // large are the tables that grow.
 var large = []string{
 	"workflow_runs", "tasks", "task_events", "durable_timers", "run_keys", "parked_tasks", "task_progress", "tenants", "ready_queue",
-	"intake", "inbox", "maps", "map_items", "tenant_groups",
+	"intake", "inbox", "maps", "map_items", "machines", "tenant_groups",
 }
 
 // others are the indexes beside the primary keys by which those are read.
-var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals", "tasks_with_child", "tasks_dynamic"}
+var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals", "tasks_with_child", "tasks_dynamic", "tasks_with_entry", "inbox_by_number"}
 
 // TestPlansDoNotDependOnStatistics plans the hot statements on empty tables
 // that were just analysed: nothing may scan a table, or an index without a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
@@ -43,7 +44,7 @@ type recording struct {
 	out    persistence.Recorded
 	left   map[int]bool                           // by the fast path, or not for it
 	causes map[int]error                          // of transitions whose values the database refuses
-	begins map[workflow.Hash]*registry.Definition // of child runs
+	begins map[workflow.Hash]*registry.Definition // of child runs and of machines
 	reload bool                                   // the grants of the claim have to be read
 
 	skipped []workflow.TaskID // in what is not known to be committed yet
@@ -87,12 +88,16 @@ func (r *recording) all(ctx context.Context) error {
 	}
 }
 
-// knowChildren finds the definitions of the child runs that a record begins.
+// knowChildren finds the definitions of the child runs that a record begins, and those of the
+// programs that have executed activations of machines.
 func (r *recording) knowChildren(ctx context.Context) (err error) {
 	var hashes []workflow.Hash
 	for i := range r.record.Transitions {
 		if child := r.record.Transitions[i].Child; child != nil {
 			hashes = append(hashes, child.Definition)
+		}
+		if a := r.record.Transitions[i].Activation; a != nil {
+			hashes = append(hashes, a.Definition)
 		}
 	}
 	if len(hashes) > 0 {
@@ -128,7 +133,7 @@ func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
 func (r *recording) split() (fast, slow []int) {
 	others := map[workflow.RunID]bool{}
 	for i := range r.record.Transitions {
-		if t := &r.record.Transitions[i]; t.Report != lifecycle.Succeeded || len(t.Edges) > 0 || len(t.Make) > 0 {
+		if t := &r.record.Transitions[i]; t.Report != lifecycle.Succeeded || len(t.Edges) > 0 || len(t.Make) > 0 || t.Activation != nil {
 			others[t.Task.Run] = true
 		}
 	}
@@ -264,6 +269,9 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 		bare := *t.Map
 		bare.Items = make([][]byte, len(t.Map.Items))
 		t.Map = &bare
+	}
+	if t.Activation != nil {
+		t.Activation = machines.Bare(t.Activation)
 	}
 	bare := trial()
 	*t = whole

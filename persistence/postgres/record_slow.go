@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -122,6 +123,9 @@ func (r *recording) wants(indexes []int) []want {
 			wants = append(wants, want{run: task.Run})
 		}
 		wants[j].steps = append(wants[j].steps, task.Step)
+		if a := r.record.Transitions[i].Activation; a != nil {
+			wants[j].steps = append(wants[j].steps, a.Canceled()...)
+		}
 	}
 	return wants
 }
@@ -147,6 +151,10 @@ func (r *recording) facts(d decided, indexes []int, taken elements.Taken) map[*r
 		if refused == nil {
 			refused = t.CheckMap(run.definition.Graph)
 		}
+		var activation *lifecycle.Activation
+		if refused == nil {
+			activation, refused = machines.Decided(t, run.definition.Graph.Name, r.begins)
+		}
 		var begins *lifecycle.Map
 		if t.Map != nil && refused == nil {
 			begins = t.Map.Begin(run.definition.Node(t.Task.Step).Name, taken[t.Task])
@@ -162,7 +170,7 @@ func (r *recording) facts(d decided, indexes []int, taken elements.Taken) map[*r
 		run.facts = append(run.facts, lifecycle.TaskReported{
 			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges), Make: dynamic,
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost), Child: child, Map: begins,
+			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost), Child: child, Map: begins, Activation: activation,
 		})
 		reported[run] = append(reported[run], i)
 	}
@@ -203,6 +211,9 @@ func (r *recording) keep(run *run, i int, progress *pgsql.ProgressColumns) {
 	}
 	if t.Report == lifecycle.Succeeded {
 		run.tasks[t.Task.Step].output = t.Output
+	}
+	if t.Activation != nil && run.decision.Activated {
+		run.activate(t, r.begins[t.Activation.Definition])
 	}
 	if t.Child != nil {
 		if run.begins == nil {

@@ -57,10 +57,10 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 	text, args := s.renewing(renewal, counted)
 	var out persistence.Renewed
 	var canceling, unheld, holding [][16]byte
-	var lost, unheldSteps []int32
+	var stopped, lost, unheldSteps []int32
 	var unheldEpochs []int64
 	if err := on.QueryRow(ctx, text, args...).Scan(
-		&out.Now, &out.Expires, &out.Pods, &out.Executing, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs,
+		&out.Now, &out.Expires, &out.Pods, &out.Executing, &out.Waiting, &out.Idle, &out.Place, &canceling, &stopped, &lost, &unheld, &unheldSteps, &unheldEpochs,
 		&holding,
 	); err != nil {
 		return out, err
@@ -68,6 +68,9 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 	s.claims.Keep(renewal.Pod, counted, holding)
 	for _, id := range canceling {
 		out.Canceling = append(out.Canceling, id)
+	}
+	for _, ord := range stopped {
+		out.Stopped = append(out.Stopped, renewal.Held[ord-1])
 	}
 	for _, ord := range lost {
 		out.Lost = append(out.Lost, renewal.Held[ord-1])

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
@@ -35,6 +35,8 @@ type run struct {
 	begins     map[int32]begun           // child runs, by the step that reports of this pass are of
 	maps       []lifecycle.Map           // how far they have come, those that were asked for
 	spreads    map[int32]*elements.Begun // maps that begin, by the step that reports of this pass are of
+	activated  *machines.Activated       // by a report of this pass, as the decision has applied it
+	continues  bool                      // with another definition
 	touched    map[int32]bool            // tasks that differ from their stored rows whatever is decided
 
 	heard    []lifecycle.Fact // of its family, until they are among the facts
@@ -116,11 +118,18 @@ func (r *run) declared(step int32) int32 {
 
 // nameOf returns the name of a task.
 func (r *run) nameOf(step int32) string {
-	name := ""
 	if t := r.decided(step); t.Dynamic != nil {
-		name = t.Dynamic.Name
+		return t.Dynamic.Name
 	}
-	return cmp.Or(name, r.definition.Node(r.declared(step)).Name)
+	return r.definition.Node(step).Name
+}
+
+// activate lets a run continue with the program that has executed an activation.
+func (r *run) activate(t *persistence.Transition, program *registry.Definition) {
+	r.activated = &machines.Activated{Activation: t.Activation, Epoch: t.Epoch, Events: r.core.Events}
+	r.continues = r.number != program.Number
+	r.definition, r.number = program, program.Number
+	r.tasks[0].handler, r.tasks[0].queue = program.Handlers[0], program.QueueOf(0, r.queue)
 }
 
 // nodeOf returns the declaration of a task, or nil. What a machine has started is of the step that

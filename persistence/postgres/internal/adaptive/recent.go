@@ -82,7 +82,8 @@ func (c *Recent) Recorded(t *persistence.Transition) {
 }
 
 // NeedDecisions reports which transitions are known to be of last tasks of child runs, or of
-// elements of maps: their success needs a decision, because the parent, or the map, hears of the end.
+// elements of maps, or started by machines: their success needs a decision, because the parent, the
+// map or the machine hears of the end.
 func (c *Recent) NeedDecisions(transitions []persistence.Transition) (list []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +93,7 @@ func (c *Recent) NeedDecisions(transitions []persistence.Transition) (list []int
 		if run == nil {
 			continue
 		}
-		element := run.definition.IsDynamic(task.Step) && run.definition.Graph.HasMaps() // or of a step that asked for it, at the same cost
+		element := run.definition.IsDynamic(task.Step) && (run.definition.Graph.HasMaps() || run.definition.Graph.IsMachine()) // or of a step that asked for it, at the same cost
 		if element || persistence.OfChild(run.common.KeyRun) && !run.hasChildren(task.Step) {
 			list = append(list, i)
 		}

@@ -16,6 +16,7 @@ type TaskColumns struct {
 	wakes                          Instants
 	classes, errors                []string
 	outputs                        [][]byte
+	entries                        []int64
 }
 
 // Add adds a task as it is to be, with marks of what happens to it now.
@@ -25,6 +26,7 @@ func (c *TaskColumns) Add(id workflow.RunID, t *lifecycle.Task, marks int16, out
 	c.states, c.flags, c.marks = append(c.states, int16(t.State)), append(c.flags, int16(t.Flags)), append(c.marks, marks)
 	c.epochs, c.pods, c.wakes = append(c.epochs, t.Epoch), append(c.pods, t.Pod), append(c.wakes, t.WakeAt)
 	c.classes, c.errors, c.outputs = append(c.classes, t.Class), append(c.errors, t.Error), append(c.outputs, output)
+	c.entries = append(c.entries, t.Entry)
 }
 
 // Queue adds the statement.
@@ -33,7 +35,7 @@ func (c *TaskColumns) Queue(b *Batch, now time.Time) {
 		b.Add("update_tasks", Named{
 			"runs": c.runs, "steps": c.steps, "states": c.states, "flags": c.flags, "pending": c.pending, "epochs": c.epochs,
 			"attempts": c.attempts, "lost": c.lost, "pods": c.pods, "wakes": c.wakes, "classes": c.classes, "errors": c.errors,
-			"marks": c.marks, "outputs": c.outputs, "now": Instant(now),
+			"marks": c.marks, "outputs": c.outputs, "entries": c.entries, "now": Instant(now),
 		})
 	}
 }
@@ -46,6 +48,8 @@ type MadeColumns struct {
 	marks                             []int16
 	epochs, sleeps, startTimeouts     []int64
 	classes, errors, names            []string
+	entries                           []int64
+	wakes                             Instants
 }
 
 // Add adds a task that a decision made, with marks of what happens to it now, and which handler
@@ -61,6 +65,7 @@ func (c *MadeColumns) Add(id workflow.RunID, t *lifecycle.Task, marks int16, han
 	c.epochs, c.sleeps, c.startTimeouts = append(c.epochs, t.Epoch), append(c.sleeps, int64(t.Sleep)), append(c.startTimeouts, int64(t.StartTimeout))
 	c.classes, c.errors, c.names = append(c.classes, t.Class), append(c.errors, t.Error), append(c.names, name)
 	c.declared, c.owners = append(c.declared, declared), append(c.owners, owner)
+	c.entries, c.wakes = append(c.entries, t.Entry), append(c.wakes, t.WakeAt)
 }
 
 // Queue adds the statement.
@@ -69,7 +74,8 @@ func (c *MadeColumns) Queue(b *Batch, now time.Time) {
 		b.Add("insert_tasks", Named{
 			"runs": c.runs, "steps": c.steps, "handlers": c.handlers, "queues": c.queues, "states": c.states, "traits": c.traits,
 			"flags": c.flags, "epochs": c.epochs, "sleeps": c.sleeps, "start_timeouts": c.startTimeouts, "marks": c.marks,
-			"classes": c.classes, "errors": c.errors, "declared": c.declared, "owners": c.owners, "names": c.names, "now": Instant(now),
+			"classes": c.classes, "errors": c.errors, "declared": c.declared, "owners": c.owners, "names": c.names, "entries": c.entries,
+			"wakes": c.wakes, "now": Instant(now),
 		})
 	}
 }

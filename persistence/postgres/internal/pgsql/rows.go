@@ -58,7 +58,7 @@ func ScanTask(row pgx.CollectableRow) (TaskRow, error) {
 	)
 	err := row.Scan((*[16]byte)(&t.Run), &t.Step, &state, &traits, &flags, &t.Pending, &t.Parents, &children, &t.Epoch, &t.Attempt,
 		&t.Lost, &t.Pod, &sleep, &startTimeout, &wakeAt, &class, &text, &t.Handler, &t.Queue,
-		&declared, &owner, &name)
+		&declared, &owner, &name, &t.Entry)
 	t.State, t.Traits, t.Flags = lifecycle.State(state), workflow.Traits(traits), lifecycle.Flags(flags)
 	t.Children = UnpackChildren(children)
 	t.Sleep, t.StartTimeout = time.Duration(OrZero(sleep)), time.Duration(OrZero(startTimeout))
@@ -122,11 +122,11 @@ func (c *Outcomes) List(g *workflow.Graph, dynamic DynamicTasks) []persistence.O
 
 // IsDynamic reports whether a task of a run is none of the graph's steps, nor the failure
 // handler's.
-func IsDynamic(g *workflow.Graph, step int32) bool { return int(step) > len(g.Nodes) }
+func IsDynamic(g *workflow.Graph, step int32) bool { return step > g.Steps() }
 
 // Node returns the declaration of a step. The failure handler is the last.
 func Node(g *workflow.Graph, step int32) *workflow.Node {
-	if int(step) == len(g.Nodes) {
+	if step == g.Steps() {
 		return g.OnFailure
 	}
 	return &g.Nodes[step]

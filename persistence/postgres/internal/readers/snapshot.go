@@ -71,12 +71,13 @@ func (r *reader) runs(t *snapshot.Tables) {
 			return
 		}
 		core := row.Core
-		core.Policy, core.Steps, core.HasHandler = graph.Policy, int32(len(graph.Nodes)), graph.OnFailure != nil
+		core.Policy, core.Steps, core.HasHandler = graph.Policy, graph.Steps(), graph.OnFailure != nil
 		byID[row.ID] = &snapshot.Run{ID: row.ID, Tenant: row.Tenant, Family: row.Family, Graph: graph, Expanded: row.Group != 0, Core: core}
 	}
 	r.tasks(byID)
 	r.events(byID)
 	r.maps(byID)
+	r.machines(byID)
 	for _, run := range byID {
 		t.Runs = append(t.Runs, *run)
 	}
@@ -88,7 +89,7 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents,
 		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue,
-		t.declared, t.owner, t.name
+		t.declared, t.owner, t.name, coalesce(t.entry, 0)
 		from {schema}.every_task t order by 1, 2`, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
@@ -152,6 +153,33 @@ func (r *reader) maps(byID map[workflow.RunID]*snapshot.Run) {
 			run := byID[id]
 			m.Name = run.Graph.Nodes[m.Step].Name
 			run.Maps = append(run.Maps, m)
+			return nil
+		})
+}
+
+// machines reads how far machines have come, and the inputs of what they have started.
+func (r *reader) machines(byID map[workflow.RunID]*snapshot.Run) {
+	var id workflow.RunID
+	var m snapshot.Machine
+	r.each(`select run_id, taken, version, state, base, base_version, base_state from {schema}.machines
+		union all
+		select h.id, h.machine[1], h.machine[2]::int, h.machine_states[1], h.machine[3], h.machine[4]::int, h.machine_states[2]
+		from {schema}.run_history h where h.machine is not null`,
+		[]any{(*[16]byte)(&id), &m.Taken, &m.Version, &m.State, &m.Base, &m.BaseVersion, &m.BaseState}, func() error {
+			own := m
+			own.State, own.BaseState = append([]byte(nil), m.State...), append([]byte(nil), m.BaseState...)
+			byID[id].Machine = own
+			return nil
+		})
+	var step int32
+	var input []byte
+	r.each(`select i.run_id, i.item, i.payload from {schema}.map_items i join {schema}.tasks t on t.run_id = i.run_id and t.step = i.item
+		where i.step = 0 and t.traits & 4096 > 0
+		union all
+		select h.id, h.first + u.nth::int - 1, u.input
+		from {schema}.run_history h, unnest(h.inputs) with ordinality as u (input, nth) where u.input is not null`,
+		[]any{(*[16]byte)(&id), &step, &input}, func() error {
+			byID[id].Task(step).Item = append([]byte(nil), input...)
 			return nil
 		})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
@@ -22,7 +23,7 @@ const definitionsMax = 10_000
 // Definition is a stored graph with the numbers that tables use.
 type Definition struct {
 	Number   int32
-	Count    int32 // of its steps, but the failure handler's
+	Count    int32 // of the tasks that a run begins with
 	Graph    *workflow.Graph
 	Handlers []int32          // by step, the failure handler last
 	queues   []int16          // by step; 0: that of the run
@@ -31,6 +32,7 @@ type Definition struct {
 	Plain    bool             // its roots go straight into the queue
 	Protocol int16            // of pods that know it, the lowest
 	later    bool             // Numbers of it are higher than those of this version
+	declared int32            // steps that are stored, but the failure handler's
 }
 
 // Node returns the declaration of a step.
@@ -39,6 +41,16 @@ func (d *Definition) Node(step int32) *workflow.Node { return pgsql.Node(d.Graph
 // IsDynamic reports whether a task of a run is none of the graph's steps, nor the failure
 // handler's.
 func (d *Definition) IsDynamic(step int32) bool { return pgsql.IsDynamic(d.Graph, step) }
+
+// DeclaredAs returns the name of the step that a dynamic task is of. What a machine has started says
+// it in its own name: the run may have got another definition since.
+func (d *Definition) DeclaredAs(t lifecycle.Dynamic) string {
+	if d.Graph.IsMachine() {
+		name, _ := lifecycle.SpawnedAs(t.Name)
+		return name
+	}
+	return d.Node(t.Declared).Name
+}
 
 // QueueOf returns the queue that a step of a run waits in.
 func (d *Definition) QueueOf(step int32, run int16) int16 {

@@ -53,7 +53,7 @@ func (s *Registry) readDefinitions(
 		var hash []byte
 		var policy, class int16
 		var hasHandler bool
-		err := row.Scan(&d.Number, &hash, &d.Graph.Name, &d.Graph.Output, &policy, &hasHandler, &class, &d.Count, &d.Graph.InputFree)
+		err := row.Scan(&d.Number, &hash, &d.Graph.Name, &d.Graph.Output, &policy, &hasHandler, &class, &d.declared, &d.Graph.InputFree)
 		copy(d.Graph.Hash[:], hash)
 		d.Graph.Policy, d.Graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
 		d.later = int16(d.Graph.Policy) != policy
@@ -122,11 +122,11 @@ func childSpec(name *string, output []string, traits workflow.Traits) (spec work
 // whole reports whether all steps of a definition were read: some may have been deleted,
 // or another pod is about to store them.
 func (d *Definition) whole() bool {
-	want := d.Count
+	want := d.declared
 	if d.Graph.OnFailure != nil {
 		want++
 	}
-	return int32(len(d.Graph.Nodes)) == d.Count && int32(len(d.Handlers)) == want
+	return int32(len(d.Graph.Nodes)) == d.declared && int32(len(d.Handlers)) == want
 }
 
 // known reports whether this version knows all that a definition consists of. One that a
@@ -156,6 +156,10 @@ func (d *Definition) index() {
 	for i := range d.Graph.Nodes {
 		n := &d.Graph.Nodes[i]
 		d.steps[n.Name] = int32(i)
+		if n.Traits.Has(workflow.TraitSpawned) {
+			continue
+		}
+		d.Count++
 		if n.Pending > 0 {
 			continue
 		}
@@ -183,7 +187,7 @@ func hashBytes(hashes []workflow.Hash) [][]byte {
 
 // Tasks returns the rows that a run of the graph starts from.
 func (d *Definition) Tasks() []lifecycle.Task {
-	tasks := make([]lifecycle.Task, len(d.Graph.Nodes))
+	tasks := make([]lifecycle.Task, d.Count) // what a machine may start is behind it
 	for i := range tasks {
 		tasks[i] = lifecycle.NewTask(int32(i), &d.Graph.Nodes[i])
 	}

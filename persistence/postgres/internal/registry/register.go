@@ -111,7 +111,10 @@ func (s *Registry) findNumbers(ctx context.Context, on pgsql.Querier, graphs []*
 		found[workflow.Hash(hash)] = numbered{handlers: slices.Clone(n.handlers), registered: n.registered}
 		return nil
 	})
-	return found, pgerr.Translate(err)
+	if err != nil {
+		return nil, pgerr.Translate(err)
+	}
+	return found, s.findOlder(ctx, on, graphs, found)
 }
 
 // registerPart registers some definitions in one transaction, and returns how they are
@@ -169,7 +172,7 @@ func (s *Registry) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*work
 	for _, g := range graphs {
 		b.Add("insert_definition", pgsql.Named{
 			"number": DefinitionNumber(g.Hash), "probes": definitionProbes,
-			"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
+			"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": g.Steps(), "declared": int32(len(g.Nodes)),
 			"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
 			"class": int16(g.Retention), "input_free": g.InputFree,
 		})
@@ -239,15 +242,28 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 			outputs, outputSignals = append(outputs, n.Child.Output.Step), append(outputSignals, n.Child.Output.Signal)
 		}
 	}
-	handlers = pgsql.Named{
-		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
-		"numbers": numbers,
-	}
 	steps = pgsql.Named{
 		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
 		"kinds": kinds, "traits": traits, "pending": pending, "children": children, "parents": parents, "queues": queues,
 		"sleeps": sleeps, "start_timeouts": timeouts, "signals": signals, "child_runs": runs, "outputs_of": outputsOf,
 		"output_steps": outputs, "output_signals": outputSignals,
+	}
+	for i, g := range graphs { // behind those of steps
+		first := s.Catalog.firstNumbers(g.Hash)
+		first = first[min(len(first), len(nodesOf(g))):]
+		for nth, fingerprint := range g.Older {
+			owners, nths, workflows = append(owners, int32(i+1)), append(nths, notStored), append(workflows, g.Name)
+			names, fingerprints = append(names, g.Nodes[0].Name), append(fingerprints, fingerprint[:])
+			number := int32(0)
+			if nth < len(first) {
+				number = first[nth]
+			}
+			numbers = append(numbers, number)
+		}
+	}
+	handlers = pgsql.Named{
+		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
+		"numbers": numbers,
 	}
 	return handlers, steps
 }

@@ -38,7 +38,7 @@ granted as (
 	set state = 3, epoch = 2, pod = @pod, started_at = l.now
 	from (select f.*, clock.now from first f, clock where (select count(*) from seen) = (select count(*) from first) offset 0) l
 	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step and t.state = 2
-	returning t.run_id, t.step, t.state, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.flags, l.fair_id, l.tid
+	returning t.run_id, t.step, t.state, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.traits, t.flags, l.fair_id, l.tid
 ),
 gone as (
 	delete from {schema}.ready_queue q
@@ -70,7 +70,7 @@ frontier as (
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
-	select g.run_id, g.step, 2, 2, g.started_at, @pod, g.attempt + 1 from granted g
+	select g.run_id, g.step, 2, 2, g.started_at, @pod, g.attempt + 1 from granted g where g.traits & 2048 = 0 -- no machine
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from seen), 0, 0,
 	coalesce((select min(fair_id) from granted), 0), a.*

@@ -97,7 +97,7 @@ frontier as (
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
-	select g.run_id, g.step, g.epoch, 2, clock.now, @pod, g.attempt + 1 from granted g, clock
+	select g.run_id, g.step, g.epoch, 2, clock.now, @pod, g.attempt + 1 from granted g, clock where g.traits & 2048 = 0 -- no machine
 ),
 attempts as materialized (
 	select g.fair_id, {attempt_columns}

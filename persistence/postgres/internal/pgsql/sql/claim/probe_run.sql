@@ -7,4 +7,5 @@ select (select count(k::text) from {schema}.workflow_runs k where k.id = @run::u
 	+ (select count(k::text) from {schema}.task_progress k where k.run_id = @run::uuid)
 	+ (select count(k::text) from {schema}.inbox k where k.run_id = @run::uuid)
 	+ (select count(k::text) from {schema}.maps k where k.run_id = @run::uuid)
+	+ (select count(k::text) from {schema}.machines k where k.run_id = @run::uuid)
 	+ (select count(k::text) from {schema}.map_items k where k.run_id = @run::uuid)

@@ -15,8 +15,8 @@ from (
 	left join lateral (select e."by" from e where e.step = -1 and e.kind = 34 order by e.n limit 1) c on true
 	left join lateral (
 		select coalesce(t.name, s.name) as name, t.step, t.finished_at, t.attempt, t.lost, t.class, t.error
-		from t join {schema}.definition_steps s on s.definition = r.definition and s.step = coalesce(t.declared, t.step)
-		where t.state = 11
+		from t left join {schema}.definition_steps s on s.definition = r.definition and s.step = coalesce(t.declared, t.step)
+		where t.state = 11 and coalesce(t.name, s.name) is not null
 		order by t.step is distinct from r.failed_step, t.step
 		limit @limit::int
 	) f on true

@@ -26,8 +26,13 @@ select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attem
 	case when t.traits & 1024 > 0 and t.declared is not null then t.owner else 0 end
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
-	join lateral (
-		select k.name, k.signal, k.child from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
+	left join lateral ( -- of what a machine has started (trait 4096) its name says of which step it is
+		select k.name, k.signal, k.child from {schema}.definition_steps k
+		where k.definition = r.definition and t.traits & 4096 = 0 and k.step = coalesce(t.declared, t.step)
+		union all
+		select k.name, k.signal, k.child from {schema}.definition_steps k
+		where k.definition = r.definition and t.traits & 4096 > 0 and t.child is not null and k.name = split_part(t.name, '#', 1)
+		offset 0
 	) s on true
 	join {schema}.queues q on q.queue = t.queue
 	left join lateral (
@@ -48,5 +53,5 @@ from {schema}.workflow_runs r
 		select k.items, k.items_left, k.open, k.failed from {schema}.maps k
 		where t.state = 6 and t.traits & 1024 > 0 and k.run_id = r.id and k.step = t.step offset 0
 	) m on true
-where r.id = @run
+where r.id = @run and coalesce(t.name, s.name) is not null
 order by t.step

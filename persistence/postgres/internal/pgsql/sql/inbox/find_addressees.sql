@@ -1,9 +1,9 @@
 -- find_addressees: what is to be known of the runs that signals are for, in the order asked:
 -- whose they are, whether they have ended, whether they have a signal of the same id, and how
--- many that no step has taken, up to a number.
+-- many that no step has taken, or the machine has not handled, up to about a number.
 -- Caller: whatever sends signals. Locks nothing. Index: workflow_runs_pkey, probed per run, and
--- those of spans of run_history only for ids that are as old as something archived; inbox_pkey,
--- one range per run, and probed per signal. In a serializable transaction that would lock the
+-- those of spans of run_history only for ids that are as old as something archived; inbox_by_number,
+-- two ranges per run; inbox_pkey, probed per signal; machines_pkey, probed per run. In a serializable transaction that would lock the
 -- pages of the index against the signals of other transactions: the inbox is not read there,
 -- and not bounded.
 with d as materialized (
@@ -29,11 +29,15 @@ counted as materialized (
 	select f.*, (
 		select count(*)::int
 		from (
-			select from {schema}.inbox k
-			where k.run_id = f.id and k.taken_by is null and not f.ended and {may_read} limit @most::int
+			(select from {schema}.inbox k where k.run_id = f.id and k.n is null and not f.ended and {may_read} limit @most::int)
+			union all
+			(
+				select from {schema}.inbox k
+				where k.run_id = f.id and k.n > coalesce(m.taken, 0) and k.taken_by is null and not f.ended and {may_read} limit @most::int
+			)
 		) k
 	) as untaken
-	from found f
+	from found f left join lateral (select k.taken from {schema}.machines k where k.run_id = f.id and {may_read} offset 0) m on true
 )
 select d.ord::int, c.tenant, c.definition, c.ended, c.untaken, s.id is not null
 from d join counted c on c.id = d.run_id

@@ -30,14 +30,14 @@ crowd as materialized (
 	where not p.dead
 ),
 held as materialized (
-	select d.ord, d.run_id, d.step, d.epoch, d.progress, r.canceling, t.mine
+	select d.ord, d.run_id, d.step, d.epoch, d.progress, r.canceling, t.mine, t.stopped
 	from unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @progress::bytea[]) with ordinality
 			as d (run_id, step, epoch, progress, ord)
 		left join lateral (
 			select k.canceling from {schema}.workflow_runs k where k.id = d.run_id offset 0
 		) r on true
 		left join lateral (
-			select k.state = 3 and k.pod = @pod and k.epoch = d.epoch as mine
+			select k.state = 3 and k.pod = @pod and k.epoch = d.epoch as mine, k.flags & 512 > 0 and k.traits & 4096 > 0 as stopped
 			from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0
 		) t on true
 ),
@@ -83,6 +83,7 @@ unheld as materialized (
 select clock.now, pod.expires_at,
 	crowd.pods, crowd.executing, crowd.waiting, crowd.idle, crowd.place,
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
+	array(select h.ord::int from held h where h.mine and h.stopped order by 1), -- flag 512 is FlagStop: of what a machine has started
 	array(select h.ord::int from held h where h.mine is not true order by 1),
 	array(select run_id from unheld), array(select step from unheld), array(select epoch from unheld),
 	array(select distinct o.claim from own o)

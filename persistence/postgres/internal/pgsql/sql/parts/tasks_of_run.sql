@@ -16,21 +16,22 @@ t as (
 	from live, {schema}.tasks k
 	where live.dynamic_count > 0 and k.run_id = live.id and k.declared is not null and k.traits & 1024 = 0
 	union all
-	select h.first + u.nth::int - 1, u.state, s.traits, coalesce(u.flags, 0::smallint), u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0),
+	select h.first + u.nth::int - 1, u.state, coalesce(u.own, s.traits), coalesce(u.flags, 0::smallint), u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0),
 		u.pod, u.wake_at, u.started_at, u.finished_at, u.class, u.error, coalesce(u.size, octet_length(u.output)),
 		case when @outputs::bool then u.output end, u.declared, u.owner, u.name, u.child
 	from old h,
 		unnest(h.states, h.flags, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.started, h.finished, h.classes, h.errors,
 			h.sizes, case when @outputs::bool or h.sizes is null then h.outputs end, h.declared, h.owners, h.names,
-			h.child_runs)
+			h.child_runs, h.own_traits)
 			with ordinality as u (state, flags, epoch, attempt, lost, pod, wake_at, started_at, finished_at, class, error, size, output,
-				declared, owner, name, child, nth),
-		lateral (
+				declared, owner, name, child, own, nth)
+		left join lateral (
 			select k.traits from {schema}.definition_steps k
 			where k.definition = h.definition and k.step = coalesce(u.declared, h.first + u.nth::int - 1) offset 0
-		) s
-	where (u.declared is null or s.traits & 1024 = 0) and (h.declared is null or exists (
-		select from {schema}.definition_steps k
-		where k.definition = h.definition and k.traits & 1024 = 0 and k.step = any(h.declared)
-	))
+		) s on true
+	where u.state is not null and coalesce(u.own, s.traits) is not null
+		and (u.declared is null or coalesce(u.own, s.traits) & 1024 = 0) and (h.declared is null or h.own_traits is not null or exists (
+			select from {schema}.definition_steps k
+			where k.definition = h.definition and k.traits & 1024 = 0 and k.step = any(h.declared)
+		))
 )

@@ -19,10 +19,11 @@ r as materialized (
 select t.step, coalesce(t.name, s.name), t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, coalesce(t.size, -1), t.class, t.error, w.wake_at,
 	t.started_at, t.finished_at, k.run_id is not null, t.child,
 	coalesce(m.items, 0), coalesce(m.items_left, 0), coalesce(m.open, 0), coalesce(m.failed, 0)
-from r, t,
-	lateral (
+from r
+	cross join t
+	left join lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
-	) s
+	) s on true
 	left join lateral (select k.name from {schema}.pod_names k where k.pod = t.pod offset 0) p on true
 	left join lateral (
 		select k.wake_at from {schema}.durable_timers k
@@ -32,5 +33,5 @@ from r, t,
 		select k.run_id from {schema}.parked_tasks k where t.state = 2 and k.run_id = r.id and k.step = t.step offset 0
 	) k on true
 	left join lateral (select k.* from m k where k.step = t.step) m on true
-where @tenant::text = '' or r.tenant = @tenant::text
+where (@tenant::text = '' or r.tenant = @tenant::text) and coalesce(t.name, s.name) is not null
 order by t.step

@@ -5,13 +5,13 @@
 with d as materialized (
 	select * from unnest(@runs::uuid[], @steps::int[], @states::smallint[], @flags::smallint[], @pending::int[], @epochs::bigint[],
 		@attempts::int[], @lost::int[], @pods::bigint[], @wakes::timestamptz[], @classes::text[], @errors::text[],
-		@marks::smallint[], @outputs::bytea[])
-		as d (run_id, step, state, flags, pending, epoch, attempt, lost, pod, wake_at, class, error, marks, output)
+		@marks::smallint[], @outputs::bytea[], @entries::bigint[])
+		as d (run_id, step, state, flags, pending, epoch, attempt, lost, pod, wake_at, class, error, marks, output, entry)
 ),
 u as (
 	update {schema}.tasks t
 	set state = d.state, flags = d.flags, pending = d.pending, epoch = d.epoch, attempt = d.attempt, lost = d.lost, pod = d.pod,
-		wake_at = d.wake_at, class = nullif(d.class, ''), error = nullif(d.error, ''),
+		wake_at = d.wake_at, class = nullif(d.class, ''), error = nullif(d.error, ''), entry = nullif(d.entry, 0),
 		queued_at = case when d.marks & 1 > 0 then @now::timestamptz else t.queued_at end,
 		started_at = case when d.marks & 2 > 0 then @now::timestamptz else t.started_at end,
 		finished_at = case when d.marks & 4 > 0 then @now::timestamptz else t.finished_at end,

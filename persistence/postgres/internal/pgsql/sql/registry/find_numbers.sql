@@ -8,7 +8,7 @@
 select d.hash, s.numbers, s.entered and (d.input_free or not w.input_free)
 from unnest(@hashes::bytea[], @input_free::bool[]) as w (hash, input_free),
 	lateral (
-		select k.definition, k.hash, k.name, k.steps + k.has_handler::int as steps, k.input_free
+		select k.definition, k.hash, k.name, coalesce(k.declared, k.steps) + k.has_handler::int as steps, k.input_free
 		from {schema}.workflow_definitions k where k.hash = w.hash offset 0
 	) d,
 	lateral (

@@ -7,7 +7,7 @@ with said as (
 	update {schema}.workflow_definitions d set input_free = true
 	where d.hash = @hash and @input_free::bool and not d.input_free
 )
-insert into {schema}.workflow_definitions (definition, hash, name, output, policy, steps, sinks, slow, has_handler, class, input_free)
+insert into {schema}.workflow_definitions (definition, hash, name, output, policy, steps, sinks, slow, has_handler, class, input_free, declared)
 select coalesce(
 	(select @number::int where not exists (select from {schema}.workflow_definitions k where k.definition = @number::int offset 0)),
 	(
@@ -15,6 +15,6 @@ select coalesce(
 		where not exists (select from {schema}.workflow_definitions k where k.definition = z.number offset 0)
 	)
 ), @hash::bytea, @name::text, @output::int, @policy::smallint, @steps::int, @sinks::int, @slow::bool, @has_handler::bool,
-	@class::smallint, @input_free::bool
+	@class::smallint, @input_free::bool, nullif(@declared::int, @steps::int)
 where not exists (select from {schema}.workflow_definitions d where d.hash = @hash)
 returning definition

@@ -6,7 +6,7 @@
 select count(*)::int
 from unnest(@known::int[], @known_hashes::bytea[]) as d (definition, hash),
 	lateral (
-		select k.steps + k.has_handler::int as steps from {schema}.workflow_definitions k
+		select coalesce(k.declared, k.steps) + k.has_handler::int as steps from {schema}.workflow_definitions k
 		where k.definition = d.definition and k.hash = d.hash offset 0
 	) k,
 	lateral (select count(*) as steps from {schema}.definition_steps s where s.definition = d.definition offset 0) s

@@ -7,10 +7,16 @@ with stale as materialized (
 	select t.run_id, t.step, t.tid, s.handler
 	from {schema}.workflow_runs r,
 		lateral (
-			select k.run_id, k.step, k.declared, k.handler, k.ctid as tid from {schema}.tasks k where k.run_id = r.id and k.state < 10 offset 0
+			select k.run_id, k.step, k.declared, k.name, k.traits, k.handler, k.ctid as tid from {schema}.tasks k where k.run_id = r.id and k.state < 10 offset 0
 		) t,
 		lateral (
-			select k.handler from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
+			select k.handler from {schema}.definition_steps k
+			where t.traits & 4096 = 0 and k.definition = r.definition and k.step = coalesce(t.declared, t.step)
+			union all -- what a machine has started, maybe with another version of its program
+			select k.handler from {schema}.definition_steps k
+			where t.traits & 4096 > 0 and k.definition = r.definition and k.name = split_part(t.name, '#', 1)
+				and not exists (select from {schema}.handlers h where h.handler = t.handler and h.step = k.name)
+			offset 0
 		) s
 	where r.definition = any(@definitions::int[]) and s.handler <> t.handler
 ),

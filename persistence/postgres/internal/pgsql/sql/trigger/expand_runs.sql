@@ -1,6 +1,6 @@
 -- expand_runs: inserts the tasks of runs from their definitions. Of a plain run
 -- the tasks without parents are queued at once; their queue rows are
--- insert_ready's. It divides by zero if that is not as many steps as the caller expects: a
+-- insert_ready's. What failure handlers and machines execute (traits 16 and 4096) gets its tasks later. It divides by zero if that is not as many steps as the caller expects: a
 -- commit may be under way behind it. Writes all of them, or fails.
 -- Caller: the intake. Index: definition_steps_pkey, one range per run.
 with d as materialized (
@@ -11,7 +11,7 @@ s as materialized (
 	from d,
 		lateral (
 			select k.*, d.plain and k.pending = 0 as queued
-			from {schema}.definition_steps k where k.definition = d.definition and k.traits & 16 = 0 offset 0
+			from {schema}.definition_steps k where k.definition = d.definition and k.traits & 4112 = 0 offset 0
 		) s
 ),
 t as (

@@ -110,7 +110,7 @@ t as (
 	from clock, r,
 		lateral (
 			select k.*, k.pending = 0 and (r.id, k.step) in (select g.run_id, g.step from granted g) as taken
-			from {schema}.definition_steps k where k.definition = r.definition and k.traits & 16 = 0 offset 0
+			from {schema}.definition_steps k where k.definition = r.definition and k.traits & 4112 = 0 offset 0
 		) s
 	returning run_id, step, epoch
 ),

@@ -32,7 +32,7 @@ t as (
 		coalesce(k.queue, @queue::smallint), case when k.pending > 0 then 1 else 2 end, k.traits, k.children,
 		nullif(k.sleep, 0), nullif(k.start_timeout, 0), case when k.pending = 0 then s.now end
 	from stored s, {schema}.definition_steps k
-	where k.definition = @definition::int and k.traits & 16 = 0
+	where k.definition = @definition::int and k.traits & 4112 = 0
 	returning 1
 ),
 waits as (

@@ -41,7 +41,7 @@ t as (
 		nullif(k.sleep, 0), nullif(k.start_timeout, 0), case when k.pending = 0 then s.now end,
 		case when k.pending = 0 then @pod else 0 end, case when k.pending = 0 then s.now end
 	from granted s, {schema}.definition_steps k
-	where k.definition = @definition::int and k.traits & 16 = 0
+	where k.definition = @definition::int and k.traits & 4112 = 0
 	returning 1
 ),
 claimed as (
