@@ -202,7 +202,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
 	for _, r := range batch {
-		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.waits(r) {
+		if !frees(r) || a.waits(r) {
 			continue
 		}
 		freed[r.GetPool()]++
@@ -219,6 +219,12 @@ func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int,
 		}
 	}
 	return best, limit, queues
+}
+
+// frees reports whether a report leaves its slot to what becomes ready with it, as
+// persistence.Transition.Frees does.
+func frees(r *messages.ReportOutcome) bool {
+	return r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_YIELDED
 }
 
 // next takes the reports that fit into one transaction, in order. It skips reports that

@@ -34,7 +34,7 @@ func (a *journal) reservedFor(queues []string) bool { return slices.Contains(que
 func (a *journal) inParentSlots(o *openRecord, granted int, answers []persistence.RecordAnswer) int {
 	left := 0
 	for i, r := range o.reports[:o.part] {
-		if r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED && r.GetPool() == o.pool &&
+		if frees(r) && r.GetPool() == o.pool &&
 			answers[i].Result == lifecycle.Moved && !a.waits(r) {
 			left++
 		}

@@ -35,13 +35,17 @@ type Transition struct {
 	Exhausted bool
 }
 
+// Frees reports whether the report of a task leaves its slot to what becomes ready with it.
+func (t *Transition) Frees() bool {
+	return t.Report == lifecycle.Succeeded || t.Report == lifecycle.Yielded
+}
+
 // Record asks for a batch of transitions of its Pod.
 //
-// Children that become ready may be granted to the pod at once: at most Limit, of which
-// Spare may be more than the tasks that the record completes. Only tasks that take the
-// fast path (lifecycle.TakesFastPath), of runs of which the record reports nothing but
-// completions without conditions, have children granted so, and only while no other
-// tenant waits in that queue (lifecycle.MayInline): it takes no place there.
+// What becomes ready with it may be granted to the pod at once: at most Limit tasks, of which
+// Spare may be more than the tasks whose slots it leaves (Transition.Frees), and only while no
+// other tenant waits in that queue (lifecycle.MayInline): it takes no place there. A task that
+// the record hands back, or that is tried again, is not granted with it.
 type Record struct {
 	GrantRequest
 

@@ -77,16 +77,26 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 		plain, rest, bad := b.s.divide(sent, part, out.Answers)
 		fast, slow, refused = append(fast, plain), append(slow, rest), append(refused, bad)
 	}
-	completed := 0
+	grants := &inline{b: b, p: p, record: &record}
 	for _, part := range fast {
-		completed += b.recordRun(p, record, part, out.Answers)
+		grants.freed += b.recordRun(p, record, part, out.Answers)
 	}
 	b.byTask()
-	b.enqueue(b.inline(p, record, completed))
+	b.enqueue(grants.rule(nil))
+	back := map[workflow.TaskID]bool{}
 	for _, part := range slow {
-		b.recordRun(p, record, part, out.Answers)
+		grants.freed += b.recordRun(p, record, part, out.Answers)
+		for _, i := range part {
+			if !record.Transitions[i].Frees() {
+				back[record.Transitions[i].Task] = true
+			}
+		}
 	}
 	b.tellStopped()
+	b.byTask()
+	if record.TenantLimit == 0 { // it counts what takes the fast path
+		b.enqueue(grants.rule(back))
+	}
 	for _, part := range refused {
 		b.recordRun(p, record, part, out.Answers)
 	}
@@ -161,8 +171,8 @@ func byRun(transitions []persistence.Transition) [][]int {
 	return parts
 }
 
-// recordRun records the transitions of one run and returns how many tasks it
-// completed.
+// recordRun records the transitions of one run and returns how many slots they
+// leave.
 func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers []persistence.RecordAnswer) int {
 	if len(part) == 0 {
 		return 0
@@ -201,7 +211,7 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 }
 
 // answer notes what became of a transition, keeps what decisions do not need,
-// and returns 1 if it completed its task.
+// and returns 1 if it leaves its slot to what became ready.
 func (b *batch) answer(r *run, t persistence.Transition, moved lifecycle.Answer, answer *persistence.RecordAnswer) int {
 	answer.Result = moved
 	refused := answer.Err
@@ -217,10 +227,12 @@ func (b *batch) answer(r *run, t persistence.Transition, moved lifecycle.Answer,
 	if t.Progress != nil {
 		d.progress = bytes.Clone(t.Progress)
 	}
-	if t.Report != lifecycle.Succeeded {
+	if t.Report == lifecycle.Succeeded {
+		d.output = bytes.Clone(t.Output)
+	}
+	if !t.Frees() {
 		return 0
 	}
-	d.output = bytes.Clone(t.Output)
 	return 1
 }
 
@@ -307,10 +319,18 @@ func (s *Store) fact(r *run, pod int64, t persistence.Transition, maxLost int) l
 	}
 }
 
-// inline returns the rule for granting children to the pod that completed
-// their parents; nil: none is. Where other tenants stand is seen as of before
-// this batch.
-func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e enqueued) bool {
+// inline grants what becomes ready to the pod whose record lets it.
+type inline struct {
+	b              *batch
+	p              *pod
+	record         *persistence.Record
+	freed, granted int // slots that reports of the record leave; tasks that take them
+}
+
+// rule returns the rule for granting what has become ready; nil: none of it is granted. Where other
+// tenants stand is seen as of before it gets places. back are tasks that the pod has handed back.
+func (g *inline) rule(back map[workflow.TaskID]bool) func(e enqueued) bool {
+	b, record := g.b, g.record
 	if record.Limit <= 0 {
 		return nil
 	}
@@ -328,16 +348,15 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 			crowded[at] = b.s.queue(at.queue).othersWait(b.s.tenants[at.tenant].group)
 		}
 	}
-	granted := 0
 	return func(e enqueued) bool {
-		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
-		if granted >= record.Limit || !queues[at.queue] ||
+		at, task := place{e.run.queueOf(e.step), e.run.trigger.Tenant}, workflow.TaskID{Run: e.run.id(), Step: e.step}
+		if g.granted >= record.Limit || !queues[at.queue] || e.suspect || back[task] ||
 			!handlers[e.run.handler(e.step)] || b.s.full(at.tenant, record.TenantLimit) ||
-			!lifecycle.MayInline(granted, completed+record.Spare, crowded[at]) {
+			!lifecycle.MayInline(g.granted, g.freed+record.Spare, crowded[at]) {
 			return true
 		}
-		granted++
-		b.grant(p, record.Claim, workflow.TaskID{Run: e.run.id(), Step: e.step})
+		g.granted++
+		b.grant(g.p, record.Claim, task)
 		return false
 	}
 }

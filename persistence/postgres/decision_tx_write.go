@@ -71,9 +71,14 @@ func (p *decisionTx) finish(ctx context.Context, b *pgsql.Batch) error {
 
 // conclude gives out places and writes everything that was decided.
 func (p *decisionTx) conclude(ctx context.Context, b *pgsql.Batch) error {
+	p.sum()
+	return p.write(ctx, b)
+}
+
+// sum collects what was decided, in the order of runs and steps.
+func (p *decisionTx) sum() {
 	p.gather()
 	p.byTask()
-	return p.write(ctx, b)
 }
 
 // write gives out places and sends b, with everything that was decided added

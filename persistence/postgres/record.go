@@ -45,6 +45,8 @@ type recording struct {
 	left   map[int]bool                           // by the fast path, or not for it
 	causes map[int]error                          // of transitions whose values the database refuses
 	begins map[workflow.Hash]*registry.Definition // of child runs and of machines
+	freed  int                                    // slots that its reports have left so far
+	given  int                                    // tasks that were granted with it so far
 	reload bool                                   // the grants of the claim have to be read
 
 	skipped []workflow.TaskID // in what is not known to be committed yet

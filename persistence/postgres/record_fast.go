@@ -210,6 +210,7 @@ func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) 
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}
+	r.freed, r.given = r.freed+len(f.ords), r.given+len(f.grantedRuns)
 	counts := map[int16]int{}
 	for _, queue := range f.queues {
 		counts[int16(queue)]++

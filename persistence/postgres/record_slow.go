@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/inline"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
@@ -35,6 +36,9 @@ func (r *recording) slow(ctx context.Context, indexes []int, ending ending) erro
 type decided struct {
 	*decisionTx
 	answers map[int]lifecycle.Answer
+	claim   inline.Claim // of what is granted with it
+	freed   int          // slots that the record has left by then
+	given   int          // tasks that were granted with it by then
 }
 
 // apply adds it to the answer, once it is committed.
@@ -44,8 +48,11 @@ func (r *recording) apply(d decided) {
 		if cause := r.causes[i]; cause != nil && answer == lifecycle.Moved {
 			r.out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.BadRow, Err: cause}
 		}
+		r.reload = r.reload || answer == lifecycle.AlreadyYours && r.record.Limit > 0 // it may have granted something then
 	}
 	r.mergeWake(d.now, d.wake)
+	r.freed, r.given = max(r.freed, d.freed), max(r.given, d.given)
+	r.reload = r.reload || d.given > 0
 	for _, run := range d.runs {
 		for i := range run.decision.Tasks {
 			if t := &run.decision.Tasks[i]; t.State == lifecycle.Skipped {
@@ -108,7 +115,12 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decid
 	}
 	b := r.s.NewBatch()
 	progress.Queue(b, r.record.Pod)
-	return d, d.conclude(ctx, b)
+	d.sum()
+	if err := r.grantReady(ctx, &d, indexes); err != nil {
+		return d, err
+	}
+	d.claim.Queue(b, &r.record)
+	return d, d.write(ctx, b)
 }
 
 func (r *recording) wants(indexes []int) []want {

@@ -87,6 +87,9 @@ func (p *decisionTx) queueTaskRows(b *pgsql.Batch) {
 			t := &changed[i]
 			before := r.tasks[t.Step]
 			marks := int16(0)
+			if r.granted[t.Step] {
+				marks |= markQueued | markStarted
+			}
 			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
 				marks |= markQueued
 			}
@@ -129,6 +132,9 @@ func (p *decisionTx) queueCreated(b *pgsql.Batch, ready map[workflow.TaskID]bool
 		for i := range r.decision.Created {
 			t := &r.decision.Created[i]
 			mark, step := int16(0), t.Step
+			if r.granted[t.Step] {
+				mark |= markQueued | markStarted
+			}
 			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
 				mark |= markQueued
 			}

@@ -37,6 +37,7 @@ type run struct {
 	spreads    map[int32]*elements.Begun // maps that begin, by the step that reports of this pass are of
 	activated  *machines.Activated       // by a report of this pass, as the decision has applied it
 	continues  bool                      // with another definition
+	granted    map[int32]bool            // tasks that the decision has queued and the record grants
 	touched    map[int32]bool            // tasks that differ from their stored rows whatever is decided
 
 	heard    []lifecycle.Fact // of its family, until they are among the facts

@@ -173,12 +173,18 @@ var inlineRules = []rule{
 		require.GreaterOrEqual(w.t, of[tenantA], 4, "of 12 dispatches: %v", of)
 		require.GreaterOrEqual(w.t, of[tenantB], 4, "of 12 dispatches: %v", of)
 	}},
-	{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", func(w *world) {
+	{"inline/after_a_branch", "a child of a step with conditions is granted, and so are those after it", func(w *world) {
 		run, p := w.startWithPod(Branch())
 		record := p.inline(10)
 		record.Transitions = append(record.Transitions, choose(p.claimStep("choose"), "no"))
-		require.Empty(w.t, p.send(record).Grants, "a condition was judged")
-		out := p.send(p.inline(10, p.claimStep("yes")))
+		out := p.send(record)
+		require.Len(w.t, out.Grants, 1)
+		require.Empty(w.t, out.Wake.Ready)
+		require.Equal(w.t, "yes", out.Grants[0].Step)
+		require.Equal(w.t, `"choose"`, string(out.Grants[0].Parents[0].Output))
+		require.Equal(w.t, []string{"queued", "started"}, w.events(run)["yes"])
+		require.Equal(w.t, out.Grants, p.send(record).Grants, "the same record again")
+		out = p.send(p.inline(10, out.Grants...))
 		require.Len(w.t, out.Grants, 1)
 		require.Equal(w.t, "more", out.Grants[0].Step)
 		out = p.send(p.inline(10, out.Grants...))
@@ -211,19 +217,54 @@ var inlineRules = []rule{
 		p.complete(out.Grants...)
 		w.requireRun(run, lifecycle.Completed)
 	}},
-	{"inline/not_decided", "a child that sleeps, is skipped or has a deadline in the queue is decided, not granted", func(w *world) {
+	{"inline/timers", "a child that sleeps is not granted; one with a deadline in the queue is, and has begun in time", func(w *world) {
 		hurried := Graph(workflow.Definition{Name: "hurried", Output: 1, Steps: []workflow.Step{
 			{Name: "s0"}, {Name: "s1", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
 		}})
-		for _, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
-			_, p := w.startWithPod(g)
-			require.Empty(w.t, p.send(p.inline(10, p.claim(1)...)).Grants, g.Name)
+		for grants, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
+			run, p := w.startWithPod(g)
+			out := p.send(p.inline(10, p.claim(1)...))
+			require.Len(w.t, out.Grants, grants, g.Name)
 			require.Len(w.t, w.snapshot().Timers, 1, g.Name)
-			w.advance(2 * time.Minute)
+			w.advance(50 * time.Second)
+			p.renew(out.Grants...)
+			w.advance(50 * time.Second)
 			w.fire()
-			w.pod().finish()
+			p.complete(out.Grants...)
+			p = w.pod()
+			p.finish()
+			w.requireRun(run, lifecycle.Completed)
 		}
 		w.checkInvariants()
+	}},
+	{"inline/machines", "the end of an activity grants its machine, an activation what it starts; what is handed back is not granted", func(w *world) {
+		g := Order()
+		run, p := w.startWithPod(g)
+		record := p.inline(10)
+		record.Spare = 1
+		record.Transitions = append(record.Transitions, activation(p.claimStep("machine"), g, `"s0"`, starts("charge", "1"), starts("charge", "2"), starts("ship", "3")))
+		out := p.send(record)
+		require.Len(w.t, out.Grants, 2, "the third waits in another queue")
+		require.Equal(w.t, `"2"`, string(out.Grants[1].Item))
+		require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, out.Wake.Ready)
+		require.Equal(w.t, out.Grants, p.send(record).Grants, "the same record again")
+		both := out.Grants
+		out = p.send(p.inline(10, both[0]))
+		require.Len(w.t, out.Grants, 1)
+		m := out.Grants[0]
+		require.Equal(w.t, []string{"2 charge#1"}, heard(m))
+		p.complete(both[1])
+		record = p.inline(10)
+		record.Transitions = append(record.Transitions, activation(m, g, `"s1"`))
+		out = p.send(record)
+		require.Len(w.t, out.Grants, 1, "an entry came meanwhile")
+		require.Equal(w.t, []string{"2 charge#2"}, heard(out.Grants[0]))
+		record = p.inline(10)
+		record.Spare = 5
+		record.Transitions = append(record.Transitions, persistence.Transition{Task: out.Grants[0].Task, Epoch: out.Grants[0].Epoch, Report: lifecycle.Released})
+		require.Empty(w.t, p.send(record).Grants)
+		w.requireTasks(run, states{"machine": "queued"})
+		require.Equal(w.t, []string{"queued", "activated", "activated", "released"}, w.events(run)["machine"])
 	}},
 	{"inline/not_canceling", "a run that is canceled has no child granted", func(w *world) {
 		run, p := w.startWithPod(Diamond())

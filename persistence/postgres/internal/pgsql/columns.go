@@ -47,6 +47,7 @@ type MadeColumns struct {
 	queues, states, traits, flags     []int16
 	marks                             []int16
 	epochs, sleeps, startTimeouts     []int64
+	pods                              []int64
 	classes, errors, names            []string
 	entries                           []int64
 	wakes                             Instants
@@ -64,6 +65,7 @@ func (c *MadeColumns) Add(id workflow.RunID, t *lifecycle.Task, marks int16, han
 	c.traits, c.flags, c.marks = append(c.traits, int16(t.Traits)), append(c.flags, int16(t.Flags)), append(c.marks, marks)
 	c.epochs, c.sleeps, c.startTimeouts = append(c.epochs, t.Epoch), append(c.sleeps, int64(t.Sleep)), append(c.startTimeouts, int64(t.StartTimeout))
 	c.classes, c.errors, c.names = append(c.classes, t.Class), append(c.errors, t.Error), append(c.names, name)
+	c.pods = append(c.pods, t.Pod)
 	c.declared, c.owners = append(c.declared, declared), append(c.owners, owner)
 	c.entries, c.wakes = append(c.entries, t.Entry), append(c.wakes, t.WakeAt)
 }
@@ -74,7 +76,7 @@ func (c *MadeColumns) Queue(b *Batch, now time.Time) {
 		b.Add("insert_tasks", Named{
 			"runs": c.runs, "steps": c.steps, "handlers": c.handlers, "queues": c.queues, "states": c.states, "traits": c.traits,
 			"flags": c.flags, "epochs": c.epochs, "sleeps": c.sleeps, "start_timeouts": c.startTimeouts, "marks": c.marks,
-			"classes": c.classes, "errors": c.errors, "declared": c.declared, "owners": c.owners, "names": c.names, "entries": c.entries,
+			"classes": c.classes, "errors": c.errors, "declared": c.declared, "owners": c.owners, "names": c.names, "pods": c.pods, "entries": c.entries,
 			"wakes": c.wakes, "now": Instant(now),
 		})
 	}
