@@ -107,11 +107,14 @@ func (s *Store) examineSignal(signal *persistence.Signal, owner *Tx) persistence
 		return persistence.SignalAnswer{Result: persistence.SignalNoRun}
 	}
 	answer := persistence.SignalAnswer{Run: id}
-	untaken := 0
+	untaken, handled := 0, int64(0) // by a machine
+	if r := s.runs[id]; r != nil {
+		handled = r.machine.taken
+	}
 	repeated := owner != nil && slices.ContainsFunc(owner.signals, func(d draftedSignal) bool { return d.signal.Run == id && d.signal.ID == signal.ID })
 	for _, e := range s.inbox[id] {
 		repeated = repeated || e.id == signal.ID
-		if !e.taken {
+		if !e.taken && (e.n == 0 || e.n > handled) {
 			untaken++
 		}
 	}

@@ -77,9 +77,13 @@ func (s *Store) StepNames(_ context.Context, tenant string, id workflow.RunID) (
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(r.definition.handlers))
-	for i := range names {
-		names[i] = r.definition.node(int32(i)).Name
+	graph := r.definition.graph
+	var names []string
+	for i := range graph.Nodes {
+		names = append(names, graph.Nodes[i].Name)
+	}
+	if graph.OnFailure != nil {
+		names = append(names, graph.OnFailure.Name)
 	}
 	for i := range r.tasks {
 		if t := &r.tasks[i]; t.Dynamic != nil {

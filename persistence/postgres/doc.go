@@ -28,7 +28,7 @@
 //     means, sessions holds the connections
 //   - registry knows definitions, queues and tenants by their numbers
 //   - inbox stores signals for runs, family what runs and their child runs are told of each other,
-//     elements how far maps have come
+//     elements how far maps have come, machines how far state machines have
 //   - history keeps ended runs, readers answers callers, requeue stores runs anew from
 //     dead letters
 //   - steptx begins the transactions of steps on the embedder's pool

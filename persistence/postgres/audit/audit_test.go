@@ -104,6 +104,9 @@ func TestRunFindsEachKind(t *testing.T) {
 				update {schema}.tasks set state = 6, traits = traits | 1024 where state = 3 returning run_id, step
 			)
 			insert into {schema}.maps select run_id, step, 1, 0, 1, 1, 0, 0, 0 from t`,
+		"the entries of a machine have numbers of their own":     `update {schema}.tasks set entry = 5 where state = 3`,
+		"a machine that waits has handled its entries":           `with t as (update {schema}.tasks set state = 6, traits = traits | 2048 where state = 3 returning run_id) update {schema}.workflow_runs r set signals = 1 from t where r.id = t.run_id`,
+		"what a machine has started has a number of its own":     `update {schema}.tasks set traits = traits | 4096, name = 'a#1' where state = 3`,
 		"a run counts its signals":                               `update {schema}.workflow_runs set signals = 1`,
 		"a run that is not expanded is in the intake":            `update {schema}.workflow_runs set group_id = 0 where state = 3`,
 		"a task whose parents have ended has begun":              `update {schema}.tasks set pending = 0 where state = 1`,
