@@ -19,7 +19,7 @@ func (d *decider) yielded(t *Task, r TaskReported) Answer {
 	switch {
 	case !t.Traits.Has(workflow.TraitChild) && !spreads, t.Flags.Has(FlagKept): // what has completed before begins no other
 		return Illegal
-	case d.run.Canceling, d.run.Failing && stopsWith(t.Traits):
+	case d.run.Canceling, d.stopper(t) != "":
 		d.released(t)
 	case spreads:
 		d.spread(t, *r.Map)

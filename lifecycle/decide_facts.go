@@ -19,6 +19,9 @@ func (d *decider) report(r TaskReported) Answer {
 		}
 		return Stale
 	}
+	if !d.fits(t, r.Activation) {
+		return Illegal
+	}
 	r.Class, r.Error = CleanText(r.Class), CleanText(r.Error)
 	switch r.Kind {
 	case Succeeded:
@@ -66,7 +69,10 @@ func (d *decider) succeeded(t *Task, r TaskReported) {
 			d.judge(edge)
 		}
 	}
-	d.out.Activated = d.out.Activated || r.Activation != nil
+	if r.Activation != nil {
+		d.out.Activated = true
+		d.refused(r.Activation)
+	}
 	d.move(t, Completed, Event{Kind: EventCompleted})
 	d.make(r.Step, r.Make)
 }

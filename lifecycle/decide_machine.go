@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,21 +77,43 @@ func (d *decider) machine() *Task {
 	return nil
 }
 
+// fits reports whether a report with an activation may come from a task: from a machine, about
+// entries that its inbox has.
+func (d *decider) fits(t *Task, a *Activation) bool {
+	return a == nil || t.Traits.Has(workflow.TraitMachine) && a.Taken >= 0 && a.Taken <= d.run.Signals
+}
+
+// openAfter returns how much the machine has open once what an activation cancels at once has
+// ended and what it starts has begun.
+func (d *decider) openAfter(machine int32, a *Activation) int64 {
+	open := int64(d.run.Remaining) - 1 + int64(len(a.Start))
+	for i, step := range a.Cancel {
+		t := d.named(step)
+		if t != nil && t.startedBy(machine) && !t.State.Terminal() && t.State != Running && !slices.Contains(a.Cancel[:i], step) {
+			open--
+		}
+	}
+	return open
+}
+
+// startedBy reports whether a machine has started the task.
+func (t *Task) startedBy(machine int32) bool { return t.IsSpawned() && t.Dynamic.Owner == machine }
+
 // activated applies what an activation has decided. The machine waits, unless entries have come
 // that it has not handled.
 func (d *decider) activated(t *Task, a *Activation) Answer {
-	open := int64(d.run.Remaining) - 1
-	switch {
-	case !t.Traits.Has(workflow.TraitMachine) || a == nil:
+	if !t.Traits.Has(workflow.TraitMachine) || a == nil {
 		return Illegal
-	case d.run.Canceling:
+	}
+	if d.run.Canceling {
 		d.released(t)
 		return Moved
-	case open+int64(len(a.Start)) > OpenMax:
+	}
+	if open := d.openAfter(t.Step, a); open > OpenMax {
 		t.Attempt++
 		d.fail(t, Event{
 			Kind: EventFailed, Attempt: t.Attempt, Class: ClassTooManyOpen,
-			Text: fmt.Sprintf("%d activities, timers and child runs are open and %d more begin: at most %d may be open", open, len(a.Start), OpenMax),
+			Text: fmt.Sprintf("%d activities, timers and child runs would be open: at most %d may be", open, OpenMax),
 		}, NonRetryable)
 		return Moved
 	}
@@ -103,9 +126,7 @@ func (d *decider) activated(t *Task, a *Activation) Answer {
 	} else {
 		d.move(t, Waiting, event)
 	}
-	for _, r := range a.Refused {
-		d.noteRun(Event{Kind: EventSignalRefused, By: CleanText(r.Name), Text: CleanText(r.Why)})
-	}
+	d.refused(a)
 	machine := t.Step
 	for _, step := range a.Cancel {
 		d.cancelSpawned(machine, step, a.Taken)
@@ -119,6 +140,13 @@ func (d *decider) activated(t *Task, a *Activation) Answer {
 		}, NonRetryable)
 	}
 	return Moved
+}
+
+// refused writes which signals an activation has left out.
+func (d *decider) refused(a *Activation) {
+	for _, r := range a.Refused {
+		d.noteRun(Event{Kind: EventSignalRefused, By: CleanText(r.Name), Text: CleanText(r.Why)})
+	}
 }
 
 // heard says how many entries an activation has handled, for its event.
@@ -142,7 +170,7 @@ func (d *decider) wake(t *Task) {
 // completion of anything else is, because its effect has happened.
 func (d *decider) cancelSpawned(machine, step int32, taken int64) {
 	t := d.named(step)
-	if t == nil || !t.IsSpawned() || t.Dynamic.Owner != machine {
+	if t == nil || !t.startedBy(machine) {
 		return
 	}
 	switch {
@@ -170,7 +198,8 @@ func (d *decider) fenceStopped(t *Task) {
 
 // spawnedEnded gives the end of what a machine has started a number in its inbox, and wakes it. A
 // machine does not hear of what it has canceled; the number, negative then, says when the rows are
-// no longer needed.
+// no longer needed. If that was asked to stop while it ran and nothing else is open, the machine is
+// activated all the same: that finds out whether it can go on.
 func (d *decider) spawnedEnded(spawned *Task) {
 	owner := d.child(spawned.Dynamic.Owner)
 	if owner == nil || owner.State.Terminal() {
@@ -180,6 +209,9 @@ func (d *decider) spawnedEnded(spawned *Task) {
 	d.marks[i].changed = true
 	if spawned.State == Canceled {
 		d.tasks[i].Entry = -max(d.run.Signals, 1)
+		if spawned.stopped() && d.run.Remaining == 1 {
+			d.wake(owner)
+		}
 		return
 	}
 	d.run.Signals++
@@ -211,10 +243,10 @@ func (d *decider) askMachine(t *Task, c CancelRequested) {
 	d.wake(t)
 }
 
-// cancelLate stops a run whose machine was asked to stop and did not in time.
+// cancelLate stops a run whose machine was asked to stop and did not end in time.
 func (d *decider) cancelLate() Answer {
 	t := d.machine()
-	if t == nil || !t.Flags.Has(FlagStop) {
+	if t == nil || !t.Flags.Has(FlagStop) || t.State.Terminal() {
 		return Stale
 	}
 	d.cancelNow(CancelRequested{

@@ -48,6 +48,8 @@ func (p plan) graph() *workflow.Graph {
 			node.Kind = workflow.ChildRun
 		case step.traits.Has(workflow.TraitMap):
 			node.Kind = workflow.Map
+		case step.traits.Has(workflow.TraitMachine):
+			node.Kind = workflow.Machine
 		}
 		node.Pending = int32(len(step.edges))
 		for _, e := range step.edges {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ import (
 //	                                    for a condition, then options: sleep=,
 //	                                    until, start_timeout=, run_if_all_skipped,
 //	                                    wait=, deadline=, skips_late, child,
-//	                                    abandons, map
+//	                                    abandons, map; machine, cancel= (how long it
+//	                                    goes on after one), spawned
 //	given STEP skip|fail|until=         what conditions on the input say
 //	start                               the run begins
 //	claim STEP... [pod=]                a pod takes the tasks
@@ -33,6 +35,10 @@ import (
 //	yield STEP [items=] [window=] [allowed=]
 //	                                    its child run begins, or its elements,
 //	                                    which are steps such as files[0]
+//	activate STEP [start=] [cancel=] [taken=] [refuse=] [deaf] [ends]
+//	                                    an activation of a machine: start=a,b@1m
+//	                                    with the instants of timers, cancel=a#1
+//	entries                             prints the inbox of the machine
 //	taken STEP ITEM...                  elements that an earlier run completed
 //	ended STEP completed|skipped|failed|canceled|gone [in=] [why=]
 //	                                    its child run has ended
@@ -128,6 +134,11 @@ func (s *script) block(lines []string) {
 			s.w.takeOver(s.step(first.args[0]), int32(n))
 		}
 		return
+	case "entries":
+		for _, e := range s.w.inboxOfMachine() {
+			s.print("%s", e)
+		}
+		return
 	case "at":
 		s.w.now = time.Unix(0, 0).UTC().Add(duration(s.tb, first.args[0]))
 		return
@@ -218,6 +229,11 @@ func (s *script) fact(c command) Fact {
 		r.Kind = Lost
 	case "release":
 		r.Kind = Released
+	case "activate":
+		r.Kind, r.Activation = Yielded, s.activation(c)
+		if slices.Contains(c.args, "ends") {
+			r.Kind = Succeeded
+		}
 	case "yield":
 		r.Kind, r.Child = Yielded, "child-of-"+c.args[0]
 		if items := c.number(s.tb, "items", 0); items > 0 {
@@ -272,6 +288,6 @@ func (s *script) timer(c command) timerKey {
 
 func timerNames() map[TimerKind]string {
 	return map[TimerKind]string{
-		SleepTimer: "sleep", BackoffTimer: "backoff", StartTimer: "start", QueueTimer: "queue", CancelGraceTimer: "grace", DeadlineTimer: "deadline",
+		SleepTimer: "sleep", BackoffTimer: "backoff", StartTimer: "start", QueueTimer: "queue", CancelGraceTimer: "grace", DeadlineTimer: "deadline", StopTimer: "stop",
 	}
 }

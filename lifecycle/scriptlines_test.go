@@ -93,6 +93,11 @@ func parsePlan(tb testing.TB, graph command, lines []string) plan {
 		}
 		for _, arg := range c.args {
 			switch arg {
+			case "machine":
+				step.traits |= workflow.TraitMachine
+				step.sleep = c.duration(tb, "cancel", 0)
+			case "spawned":
+				step.traits |= workflow.TraitSpawned
 			case "until":
 				step.traits |= workflow.TraitSleepUntil
 			case "child":
@@ -175,6 +180,10 @@ func (s *script) decision(facts int, d Decision) {
 
 // event prints one event: what it is about, its number, and what it carries.
 func (s *script) event(e Event) {
+	if e.Kind == 0 {
+		s.print("%s claimed", s.w.name(e.Step))
+		return
+	}
 	line := fmt.Sprintf("%s %v #%d", s.w.name(e.Step), e.Kind, e.N)
 	if e.Pod != 0 {
 		line += fmt.Sprintf(" pod=%d", e.Pod)

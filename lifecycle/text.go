@@ -33,7 +33,7 @@ func (s *State) Scan(from any) error { return scan(s, ParseState, from) }
 // EventKinds lists every kind, in the order of their codes.
 func EventKinds() []EventKind {
 	var kinds []EventKind
-	for k := EventQueued; k <= EventSignaled; k++ {
+	for k := EventQueued; k <= EventSignalRefused; k++ {
 		if k.String() != unknownKind {
 			kinds = append(kinds, k)
 		}

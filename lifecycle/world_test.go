@@ -8,27 +8,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // world is one run in a store that does what the callers of Decide must do:
 // load few rows, load more when asked, write everything. It checks the
 // promises of a run after every fact.
 type world struct {
-	tb     testing.TB
-	plan   plan
-	run    Run
-	tasks  []Task
-	now    time.Time
-	events []Event
-	queue  map[int32]Enqueue // as in a store, rows may outlive their task's wait
-	timers map[timerKey]Timer
-	inbox  []Entry         // that no step has taken
-	taken  map[int64]int32 // by which step an entry was
-	begun  map[int32]int   // child runs of a step
-	given  map[int32]int   // outputs of child runs, to a step
-	maps   map[int32]Map   // that have begun elements, without Next
-	lists  map[int32]list  // of these
-	opened map[int32]int32 // elements of these that have not ended
+	tb      testing.TB
+	plan    plan
+	run     Run
+	tasks   []Task
+	now     time.Time
+	events  []Event
+	queue   map[int32]Enqueue // as in a store, rows may outlive their task's wait
+	timers  map[timerKey]Timer
+	inbox   []Entry         // that no step has taken
+	taken   map[int64]int32 // by which step an entry was
+	begun   map[int32]int   // child runs of a step
+	given   map[int32]int   // outputs of child runs, to a step
+	maps    map[int32]Map   // that have begun elements, without Next
+	lists   map[int32]list  // of these
+	opened  map[int32]int32 // elements of these that have not ended
+	machine machined        // how far it has come, if the run is one
 
 	checked int             // events that were checked
 	counts  map[int32]int64 // of events per step
@@ -53,6 +56,9 @@ func newWorld(tb testing.TB, p plan) *world {
 		w.run = NewChild(g, p.depth)
 	}
 	for i := range g.Nodes {
+		if g.Nodes[i].Traits.Has(workflow.TraitSpawned) {
+			continue
+		}
 		w.tasks = append(w.tasks, NewTask(int32(i), &g.Nodes[i]))
 	}
 	w.events = []Event{{Step: RunStep, N: 1, Kind: EventRunCreated, At: w.now}}
@@ -89,6 +95,7 @@ func (w *world) apply(facts ...Fact) Decision {
 	}
 	w.same(all, d, "few rows and all rows decide differently")
 	w.write(d)
+	w.activated(facts, d)
 	w.check(d)
 	return d
 }
@@ -249,7 +256,9 @@ func (w *world) claim(step int32, pod int64) Event {
 	require.True(w.tb, ok, "a queued task has a place")
 	delete(w.queue, step)
 	*w.task(step) = t
-	w.events = append(w.events, event)
+	if event.Kind != 0 {
+		w.events = append(w.events, event)
+	}
 	return event
 }
 

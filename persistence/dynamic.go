@@ -41,6 +41,8 @@ func (t *Transition) DynamicTasks(graph *workflow.Graph) ([]lifecycle.Task, erro
 		step, known := steps[d.Declared]
 		why := ""
 		switch {
+		case graph.IsMachine():
+			why = "the workflow is a machine, whose activations start all that it has"
 		case !known:
 			why = fmt.Sprintf("the workflow has no step %.40q", d.Declared)
 		case graph.Nodes[step].Kind == workflow.Wait:
