@@ -13,9 +13,9 @@ import (
 
 // machined is what a store keeps of a machine, and what a test knows of its entries.
 type machined struct {
-	taken  int64            // entries up to this number are handled
-	given  map[int64]string // entries that it may hear of, by number, as they were first seen
-	epochs []int64          // of the machine, which events stand for
+	taken int64            // entries up to this number are handled
+	given map[int64]string // entries that it may hear of, by number, as they were first seen
+	back  map[int64]bool   // those of timers that it has taken back
 }
 
 func (w *world) isMachine() bool {
@@ -64,13 +64,14 @@ func (w *world) activated(facts []Fact, d Decision) {
 func (w *world) checkMachine() {
 	w.tb.Helper()
 	if w.machine.given == nil {
-		w.machine.given = map[int64]string{}
+		w.machine.given, w.machine.back = map[int64]string{}, map[int64]bool{}
 	}
 	last := int64(0)
 	list := w.inboxOfMachine()
 	for _, e := range list {
 		require.Greater(w.tb, e.n, last, "entry %v has the number of another one", e)
 		last = e.n
+		require.False(w.tb, w.machine.back[e.n], "entry %v was taken back", e)
 		if was, seen := w.machine.given[e.n]; seen {
 			require.Equal(w.tb, was, e.what, "entry %d", e.n)
 		}
@@ -85,6 +86,7 @@ func (w *world) checkMachine() {
 			w.tb.Fatalf("entry %d (%s) is gone", n, what)
 		}
 		delete(w.machine.given, n)
+		w.machine.back[n] = true
 	}
 	require.LessOrEqual(w.tb, w.machine.taken, w.run.Signals)
 	if m := w.tasks[0]; m.State == Waiting && w.machine.taken != w.run.Signals {

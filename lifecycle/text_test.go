@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,4 +77,13 @@ func TestCodesOfLaterVersionsAreWritten(t *testing.T) {
 	require.JSONEq(t, `["state(99)","unknown","reason(99)"]`, string(said))
 	var kind EventKind
 	require.Error(t, kind.UnmarshalText([]byte("unknown")))
+}
+
+// A kind that has a name is one that can be read.
+func TestEachKindIsListed(t *testing.T) {
+	t.Parallel()
+	for code := range 256 {
+		k := EventKind(code)
+		require.Equal(t, k.String() != unknownKind, slices.Contains(EventKinds(), k), "kind %d", code)
+	}
 }
