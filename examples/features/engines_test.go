@@ -18,7 +18,7 @@ import (
 // inMemory registers a workflow with an engine in memory, starts it and hands
 // both over. Everything runs in a bubble: time moves on when nothing else can.
 func inMemory[I, O any](
-	t *testing.T, config troupe.Config, w *troupe.Workflow[I, O],
+	t *testing.T, config troupe.Config, w troupe.Definition[I, O],
 	use func(t *testing.T, engine *troupe.Engine, handle *troupe.Handle[I, O]),
 ) {
 	t.Helper()
@@ -55,7 +55,7 @@ func database(t *testing.T) (pool *pgxpool.Pool, schema string) {
 	return pool, troupetest.Schema(t, pool)
 }
 
-func start[I, O any](t *testing.T, engine *troupe.Engine, w *troupe.Workflow[I, O]) *troupe.Handle[I, O] {
+func start[I, O any](t *testing.T, engine *troupe.Engine, w troupe.Definition[I, O]) *troupe.Handle[I, O] {
 	t.Helper()
 	handle, err := troupe.Register(engine, w)
 	require.NoError(t, err)
