@@ -153,6 +153,9 @@ func (c *checker) task(r *Run, t *Task, kinds []lifecycle.EventKind) {
 	count := map[lifecycle.EventKind]int{}
 	for i, k := range kinds {
 		count[k]++
+		if k == lifecycle.EventActivated {
+			count[lifecycle.EventLost] = 0
+		}
 		if k.Next().Terminal() && i < len(kinds)-1 {
 			c.failf("I6: run %v step %d went on after it was %v", r.ID, t.Step, k)
 		}
