@@ -49,6 +49,26 @@ func TestServicePage(t *testing.T) {
 	require.LessOrEqual(t, shown, 60)
 }
 
+// The guide to moving shows the code of its example.
+func TestMovingPage(t *testing.T) {
+	text := read(t, "docs/moving.md")
+	for _, block := range []struct{ name, file, from, to string }{
+		{"place", "examples/moving/shop.go", "// Place stores", "\n// choose sends"},
+		{"takeback", "examples/moving/shop.go", "// TakeBack cancels", "\n// giveBack does"},
+		{"breaker", "examples/moving/breaker.go", "// Breaker is", "\n\tmu "},
+	} {
+		_, code, found := strings.Cut(read(t, block.file), block.from)
+		require.True(t, found)
+		code, _, found = strings.Cut(code, block.to)
+		require.True(t, found)
+		if block.name == "breaker" {
+			code += "\n\t…\n}"
+		}
+		text = replaceBlock(t, text, block.name, "go", block.from+code)
+	}
+	checkPage(t, "docs/moving.md", text)
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)

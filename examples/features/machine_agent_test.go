@@ -36,7 +36,7 @@ type conversation struct {
 	Asked    int                 // how many of the messages the model that reasons has been given
 }
 
-// said is the signal of a user who adds something.
+// said is the signal with which a user adds something.
 var said = troupe.NewSignal[string]("said")
 
 // turnsMax ends a conversation in which the model does not find an answer.

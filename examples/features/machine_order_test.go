@@ -45,7 +45,7 @@ type shop interface {
 	ship(ctx context.Context, p purchase) error
 }
 
-// regret is the signal of a customer who cancels an order, and says why.
+// regret is the signal with which a customer cancels an order, and says why.
 var regret = troupe.NewSignal[string]("regret")
 
 // sales charges an order and ships it half an hour later. Until then the customer may cancel it,
