@@ -73,7 +73,7 @@ func Define[I, S, O any](name string, build func(m *Builder[I, S, O]), options .
 	}
 	machine := &program.Step{Of: &p.program, Step: workflow.Step{
 		Name: step, Kind: workflow.Machine, Version: 1,
-		Type: fmt.Sprintf("machine(%v) %v of %v", reflect.TypeFor[I](), reflect.TypeFor[O](), reflect.TypeFor[S]()),
+		Type: fmt.Sprintf("machine(%v) %v", reflect.TypeFor[I](), reflect.TypeFor[O]()), // the state has versions
 		Options: workflow.Options{
 			AttemptTimeout: activationTimeout,
 			Retry:          workflow.RetryPolicy{Attempts: 10, First: time.Second, Factor: 2, Cap: time.Minute, Jitter: 0.1},
