@@ -104,10 +104,12 @@ type MachineRow struct {
 	Started int32
 
 	// Base is where the entries begin that are kept: BaseState and BaseVersion are those that the
-	// machine had then; version 0: it had not started.
+	// machine had then, and BaseStarted is how many activities, timers and child runs it had started;
+	// version 0: it had not begun.
 	Base        int64
 	BaseVersion int32
 	BaseState   []byte
+	BaseStarted int32
 
 	Entries []MachineEntry // by number
 	More    bool           // there are others behind them

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -24,11 +25,21 @@ var tooManyActions = troupe.Terminal(troupe.Class(lifecycle.ClassTooManyActions,
 // activate executes an activation: it calls the handlers of the entries in turn, and encodes what
 // they have decided.
 func (p *plan[I, S, O]) activate(ctx context.Context, codec actors.Codec, in actors.Inputs) (decided *persistence.Activation, output any, done bool, err error) {
-	m := in.Machine
-	a := &Activation[S, O]{turn: &turn{machine: &p.program, started: m.Started, canceled: map[int32]bool{}}}
+	var run troupe.RunID
 	if attempt := actors.AttemptFrom(ctx); attempt != nil {
-		a.turn.run = attempt.Info().Run
+		run = attempt.Info().Run
 	}
+	return p.decide(run, nil, codec, in)
+}
+
+// decide is activate for a run. canceled are those that earlier activations have canceled, if the
+// entries may have ends of these: where one activation is played as several.
+func (p *plan[I, S, O]) decide(
+	run troupe.RunID, canceled map[int32]bool, codec actors.Codec, in actors.Inputs,
+) (decided *persistence.Activation, output any, done bool, err error) {
+	m := in.Machine
+	a := &Activation[S, O]{turn: &turn{machine: &p.program, run: run, started: m.Started, canceled: map[int32]bool{}}}
+	maps.Copy(a.turn.canceled, canceled)
 	if err := p.play(a, codec, in); err != nil {
 		return nil, nil, false, err
 	}
@@ -78,9 +89,18 @@ func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.
 	return a.turn.failure()
 }
 
-// at lets a handler be called for an entry.
+// at lets a handler be called for an entry. What it sees of the instant is the same on each pod, in
+// each store and when entries are replayed.
 func (t *turn) at(entry int64, at time.Time) {
-	t.entry, t.now, t.open = entry, at, true
+	t.entry, t.now, t.open = entry, micros(at), true
+}
+
+// micros is an instant in UTC and whole microseconds, rounded up as on the way to a pod.
+func micros(at time.Time) time.Time {
+	if whole := at.Truncate(time.Microsecond); whole.Before(at) {
+		at = whole.Add(time.Microsecond)
+	}
+	return at.UTC()
 }
 
 // failure returns the error that the machine has failed with, if it has.

@@ -53,6 +53,15 @@ func (p *Program) bindMachine(s *workflow.Step, fn Function, graph *workflow.Gra
 	return functions
 }
 
+// MachineCodec returns what Activate is called with for a machine of a tenant, where no attempt
+// executes it: when entries are replayed.
+func MachineCodec(codec actors.Codec, tenant, workflow, step string) actors.Codec {
+	if of, ok := codec.(actors.PayloadCodec); ok {
+		return taskCodec{of, actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Step: step, Kind: actors.PayloadOutput}}
+	}
+	return codec
+}
+
 // StateCodec returns, for the codec that Activate was called with, what encodes and decodes the
 // state of the machine.
 func StateCodec(codec actors.Codec) actors.Codec {

@@ -30,9 +30,10 @@ type state struct {
 type mark struct {
 	state
 
-	taken  int64
-	epoch  int64 // of the machine then: its events up to this number are removed with the base
-	events int64 // of the run, the same
+	taken   int64
+	started int32 // activities, timers and child runs by then
+	epoch   int64 // of the machine then: its events up to this number are removed with the base
+	events  int64 // of the run, the same
 }
 
 // decided returns what lifecycle has to know of the activation of a transition, if it has one.
@@ -65,7 +66,7 @@ func (s *Store) activated(r *run, a *persistence.Activation, made []lifecycle.Ta
 	}
 	m := &r.machine
 	if persistence.Crosses(m.taken, a.Taken) {
-		m.base, m.next = m.next, mark{taken: m.taken, state: m.state, epoch: m.next.epoch, events: m.next.events}
+		m.base, m.next = m.next, mark{taken: m.taken, state: m.state, started: r.core.Dynamic - int32(len(made)), epoch: m.next.epoch, events: m.next.events}
 	}
 	m.taken = a.Taken
 	if a.Version != 0 {
@@ -144,7 +145,7 @@ func (s *Store) Machine(_ context.Context, tenant string, run workflow.RunID, qu
 	m := &r.machine
 	row := persistence.MachineRow{
 		Version: m.version, State: bytes.Clone(m.bytes), Taken: m.taken, Arrived: r.core.Signals, Started: r.core.Dynamic,
-		Base: m.base.taken, BaseVersion: m.base.version, BaseState: bytes.Clone(m.base.bytes),
+		Base: m.base.taken, BaseVersion: m.base.version, BaseState: bytes.Clone(m.base.bytes), BaseStarted: m.base.started,
 	}
 	if limit := min(query.Limit, persistence.EntriesMax); limit > 0 {
 		row.Entries, row.More = s.entriesOf(r, query.After, limit, persistence.EntriesBytes)
