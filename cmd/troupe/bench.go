@@ -35,6 +35,7 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
   troupe bench --rate 50 --duration 30s --pods 4     latencies of a steady load
   troupe bench --shape chain-10 --runs 5000 --step-latency 10ms-30ms
   troupe bench --shape map-100000 --runs 1           one run that executes a function for each of 100,000 items
+  troupe bench --shape machine-20 --runs 2000 --concurrent 200 --failure-rate 0.1 --step-latency 10ms
   troupe bench --failure-rate 0.05 --fatal-rate 0.01 --json`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -129,8 +129,9 @@ func TestBenchShapesExecuteTheirSteps(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	type bounds struct{ least, most int64 }
-	for shape, steps := range pgtest.Scale(map[string]bounds{"fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}, "map-7": {270, 270}}, map[string]bounds{
+	for shape, steps := range pgtest.Scale(map[string]bounds{"fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}, "map-7": {270, 270}, "machine-7": {210, 210}}, map[string]bounds{
 		"single": {30, 30}, "chain-3": {90, 90}, "fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}, "map-7": {270, 270}, "settled-7": {270, 270},
+		"machine-7": {210, 210},
 	}) {
 		report, _ := loadReport(t, "--runs", "30", "--concurrent", "10", "--shape", shape)
 		require.EqualValues(t, 30, report.Runs.Completed, shape)
@@ -160,6 +161,30 @@ func TestBenchOfMaps(t *testing.T) {
 	require.Positive(t, pod.PeakMemoryMiB)
 	require.Contains(t, out, "20 elements at once in each")
 	require.Contains(t, out, "400 of the steps")
+}
+
+// The stress options mean the same with machines: the activities are the steps, which fail once or
+// for good as asked, and each end of one is an activation.
+func TestBenchOfMachines(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	report, out := loadReport(t, "--runs", "40", "--concurrent", "20", "--shape", "machine-5", "--failure-rate", "0.1", "--fatal-rate", "0.1",
+		"--step-latency", "0s-2ms", "--payload", "100")
+	require.EqualValues(t, 40, report.Runs.Completed+report.Runs.Failed, out)
+	require.Zero(t, report.Runs.Unasked+report.Runs.Open, out)
+	require.Positive(t, report.Runs.Failed)
+	require.InDelta(t, 0.1, report.FailureRate, 0.1)
+	require.EqualValues(t, 200, report.Steps)
+	require.InDelta(t, 20, report.Retried, 15)
+	require.Zero(t, report.Errored+report.Lost, out)
+	require.EqualValues(t, 40*6-report.Runs.Failed, report.Activations, "the last one of a machine that fails is no end of an activation")
+	require.Positive(t, report.ActivationsPerSecond)
+	require.LessOrEqual(t, report.Ended.P50, report.Ended.P99)
+	require.Positive(t, report.Pods[0].PeakLiveMiB)
+	require.Contains(t, out, "5 activities a run")
+	require.Contains(t, out, " a second; the steps are the activities")
 }
 
 // Runs that fail unasked are counted in the database, since no last step has reported

@@ -58,7 +58,8 @@ type account struct {
 	Claims       Batches    `json:"claims"`   // … that claimed tasks
 	Records      Batches    `json:"records"`  // … that recorded what became of them
 	Wakes        int64      `json:"wakes"`    // heard
-	Looks        int64      `json:"looks"`    // transactions that are ours, not the engine's
-	CPU          int64      `json:"cpu"`      // nanoseconds
+	Activations  int64      `json:"activations"`
+	Looks        int64      `json:"looks"` // transactions that are ours, not the engine's
+	CPU          int64      `json:"cpu"`   // nanoseconds
 	Memory       memory     `json:"memory"`
 }

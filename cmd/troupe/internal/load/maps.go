@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -17,17 +16,6 @@ const (
 	warmElements    = 100 // of a map of a run before the load
 	outputOwn       = 16  // bytes of the output of an element besides the payload, in the list of all
 )
-
-func parseMap(text, kind, size string, sized bool) (shape, error) {
-	if !sized {
-		return shape{kind, elementsDefault}, nil
-	}
-	if n, err := strconv.Atoi(size); err == nil && n >= 1 && n <= lifecycle.MapItemsMax {
-		return shape{kind, n}, nil
-	}
-	return shape{}, fmt.Errorf("--shape is %q: use %s-N with N from 1 to %d, as in %s-%d, which %s alone is, too",
-		text, kind, lifecycle.MapItemsMax, kind, elementsDefault, kind)
-}
 
 // isMap tells whether runs have elements.
 func (s shape) isMap() bool { return s.kind == "map" || s.kind == "settled" }

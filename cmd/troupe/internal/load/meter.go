@@ -8,11 +8,12 @@ import (
 )
 
 // meter keeps what only the engine knows of a pod: how much its transactions
-// carried, how often it was woken, and how many attempts failed unasked. It starts with
-// the load, not with the engine.
+// carried, how often it was woken, how many attempts failed unasked, and how many
+// activations of machines there were. It starts with the load, not with the engine.
 type meter struct {
 	on                         atomic.Bool
 	errored, lost, wakes       atomic.Int64
+	activations                atomic.Int64
 	triggers, claims, recorded batches
 }
 
@@ -58,6 +59,8 @@ func (m *meter) Add(metric actors.Metric, delta float64, labels ...string) {
 		m.wakes.Add(int64(delta))
 	case metric == actors.MetricAttempts && (labels[2] == "retried" || labels[2] == "failed") && labels[3] != askedClass:
 		m.errored.Add(int64(delta))
+	case metric == actors.MetricAttempts && labels[1] == machineStep && labels[2] == "succeeded":
+		m.activations.Add(int64(delta))
 	}
 }
 

@@ -39,12 +39,13 @@ func TestDefaultsAreALoad(t *testing.T) {
 func TestValidateNamesTheFlagAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Options){
-		`--shape is "ring": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N`:                             func(o *Options) { o.Shape = "ring" },
-		`--shape is "single-3": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N`:                         func(o *Options) { o.Shape = "single-3" },
+		`--shape is "ring": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N, machine-N`:                  func(o *Options) { o.Shape = "ring" },
+		`--shape is "single-3": use one of single, chain-N, diamond, fan-N, orders, map-N, settled-N, machine-N`:              func(o *Options) { o.Shape = "single-3" },
 		`--shape is "chain": use chain-N with N from 1 to 1000, as in chain-10`:                                               func(o *Options) { o.Shape = "chain" },
 		`--shape is "fan-1001": use fan-N with N from 1 to 1000, as in fan-10`:                                                func(o *Options) { o.Shape = "fan-1001" },
 		`--shape is "map-0": use map-N with N from 1 to 100000, as in map-1000, which map alone is, too`:                      func(o *Options) { o.Shape = "map-0" },
 		`--shape is "settled-100001": use settled-N with N from 1 to 100000, as in settled-1000, which settled alone is, too`: func(o *Options) { o.Shape = "settled-100001" },
+		`--shape is "machine-1001": use machine-N with N from 1 to 1000, as in machine-20, which machine alone is, too`:       func(o *Options) { o.Shape = "machine-1001" },
 		`--at-once is 1001: use 1 to 1000`:                             func(o *Options) { o.Shape, o.AtOnce = "map", 1001 },
 		`--at-once is 0: use 1 to 1000`:                                func(o *Options) { o.Shape, o.Asked = "map-7", []string{"--at-once"} },
 		`--at-once is for maps: leave it out, or use --shape map-1000`: func(o *Options) { o.AtOnce = 5 },

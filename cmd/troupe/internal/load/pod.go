@@ -249,7 +249,7 @@ func (l *loaded) tally() tally {
 func (l *loaded) close() {
 	l.account.Tally = l.tally()
 	l.account.Triggers, l.account.Claims, l.account.Records = l.meter.triggers.sum(), l.meter.claims.sum(), l.meter.recorded.sum()
-	l.account.Wakes = l.meter.wakes.Load()
+	l.account.Wakes, l.account.Activations = l.meter.wakes.Load(), l.meter.activations.Load()
 	l.account.Looks = l.ends.looks.Load()
 	l.account.CPU = int64(testbed.OwnCPU() - l.cpu)
 	l.account.Memory = l.memory.sum()

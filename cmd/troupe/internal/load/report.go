@@ -22,6 +22,9 @@ type Report struct {
 	Elements          int64   `json:"elements,omitempty"` // of maps, among the steps
 	ElementsPerSecond float64 `json:"elements_per_second,omitempty"`
 
+	Activations          int64   `json:"activations,omitempty"` // of machines; their activities are the steps
+	ActivationsPerSecond float64 `json:"activations_per_second,omitempty"`
+
 	FailureRate float64 `json:"failure_rate"` // share of ended runs that failed
 	Retried     int64   `json:"retried_as_asked"`
 	Errored     int64   `json:"attempts_failed_unasked"`
@@ -89,6 +92,7 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 		sums.CPU += a.CPU
 		sums.Looks += a.Looks
 		sums.Wakes += a.Wakes
+		sums.Activations += a.Activations
 		sums.Triggers, sums.Claims, sums.Records = sums.Triggers.plus(a.Triggers), sums.Claims.plus(a.Claims), sums.Records.plus(a.Records)
 		sums.Acknowledged.Merge(a.Acknowledged)
 		sums.Started.Merge(a.Started)
@@ -102,13 +106,15 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 			Completed: counted.Completed, Failed: counted.Failed, Unasked: counted.Unasked, Canceled: counted.Canceled, Open: counted.Open,
 		},
 		Steps: all.Steps, Elements: all.Elements, Retried: all.Retried, Errored: all.Errored, Lost: all.Lost,
-		Triggers: sums.Triggers, Claims: sums.Claims, Records: sums.Records, Wakes: sums.Wakes,
+		Activations: sums.Activations,
+		Triggers:    sums.Triggers, Claims: sums.Claims, Records: sums.Records, Wakes: sums.Wakes,
 		Acknowledged: newLatency(sums.Acknowledged), Started: newLatency(sums.Started), Ended: newLatency(sums.Ended),
 	}
 	if all.LastEnd > 0 {
 		r.Seconds = time.Unix(0, all.LastEnd).Sub(d.began).Seconds()
 		r.RunsPerSecond, r.StepsPerSecond = float64(counted.ended())/r.Seconds, float64(all.Steps)/r.Seconds
 		r.ElementsPerSecond = float64(all.Elements) / r.Seconds
+		r.ActivationsPerSecond = float64(sums.Activations) / r.Seconds
 	}
 	if ended := counted.ended(); ended > 0 {
 		r.FailureRate = float64(counted.Failed) / float64(ended)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // widthMax bounds N in chain-N and fan-N.
 const widthMax = 1000
 
 // Shapes describes the shapes, for help.
-const Shapes = "single, chain-N, diamond, fan-N, orders, map-N, settled-N"
+const Shapes = "single, chain-N, diamond, fan-N, orders, map-N, settled-N, machine-N"
 
 // shape is a kind of workflow, and its size if it has one.
 type shape struct {
@@ -34,9 +35,23 @@ func parseShape(text string) (shape, error) {
 		}
 		return shape{}, fmt.Errorf("--shape is %q: use %s-N with N from 1 to %d, as in %s-10", text, kind, widthMax, kind)
 	case "map", "settled":
-		return parseMap(text, kind, size, sized)
+		return parseSize(text, kind, size, sized, elementsDefault, lifecycle.MapItemsMax)
+	case machineKind:
+		return parseSize(text, kind, size, sized, activitiesDefault, widthMax)
 	}
 	return shape{}, fmt.Errorf("--shape is %q: use one of %s", text, Shapes)
+}
+
+// parseSize reads the size of a shape that has one by default.
+func parseSize(text, kind, size string, sized bool, usual, most int) (shape, error) {
+	if !sized {
+		return shape{kind, usual}, nil
+	}
+	if n, err := strconv.Atoi(size); err == nil && n >= 1 && n <= most {
+		return shape{kind, n}, nil
+	}
+	return shape{}, fmt.Errorf("--shape is %q: use %s-N with N from 1 to %d, as in %s-%d, which %s alone is, too",
+		text, kind, most, kind, usual, kind)
 }
 
 // steps says in words what one run executes.
@@ -52,13 +67,18 @@ func (s shape) steps() string {
 		return "4 steps a run, two of them side by side"
 	case "map", "settled":
 		return fmt.Sprintf("2 steps and %s a run", plural(s.n, "element"))
+	case machineKind:
+		return fmt.Sprintf("a state machine with %s a run, one after the other", output.Several(s.n, "activity", "activities"))
 	}
 	return "3 or 6 steps a run, behind a branch"
 }
 
 // define declares the workflow. All functions are those of one worker; the
 // last step is the one that ends the run, and there is one.
-func (s shape) define(w *worker) *troupe.Workflow[order, result] {
+func (s shape) define(w *worker) troupe.Definition[order, result] {
+	if s.kind == machineKind {
+		return machine(w, s.n)
+	}
 	return troupe.Define("bench-"+s.kind, func(b *troupe.Builder[order]) troupe.StepRef[result] {
 		switch s.kind {
 		case "chain":

@@ -54,6 +54,9 @@ func (r Report) text() string {
 	if r.Elements > 0 {
 		line("elements", "%s of the steps, %s a second", grouped(r.Elements), number(r.ElementsPerSecond))
 	}
+	if r.Activations > 0 {
+		line("activations", "%s, %s a second; the steps are the activities", grouped(r.Activations), number(r.ActivationsPerSecond))
+	}
 	line("runs", "%s", r.Runs.text())
 	if r.Load.Rate > 0 && r.Seconds > 0 {
 		if wanted := r.wanted(); float64(r.Runs.Triggered) < 0.99*wanted && !r.Interrupted {

@@ -68,6 +68,18 @@ func TestTheReportReads(t *testing.T) {
 	golden(t, "report_small.txt", r.Load.describe()+"\n"+r.text())
 }
 
+// What a machine does is told in activities, which are steps, and in activations.
+func TestTheReportOfMachinesReads(t *testing.T) {
+	t.Parallel()
+	l := Load{Pods: 1, Slots: 100, Shape: "machine", Runs: 200, Concurrent: 200}
+	require.Equal(t, "machine: a state machine with 20 activities a run, one after the other · at most 200 runs open · 200 runs · 1 pod of 100 slots", l.describe())
+	l.Shape = "machine-1"
+	require.Contains(t, l.describe(), "machine-1: a state machine with 1 activity a run")
+	r := Report{Load: l, Seconds: 2, Steps: 4000, StepsPerSecond: 2000, Activations: 4200, ActivationsPerSecond: 2100}
+	r.Acknowledged, r.Started, r.Ended = newLatency(&Histogram{}), newLatency(&Histogram{}), newLatency(&Histogram{})
+	require.Contains(t, r.text(), "\n  activations  4,200, 2,100 a second; the steps are the activities\n")
+}
+
 func TestOnlyUnaskedFailuresAreAProblem(t *testing.T) {
 	t.Parallel()
 	for want, runs := range map[string]Runs{
