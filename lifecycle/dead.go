@@ -54,8 +54,9 @@ func (r DeadReason) Counts(counting []DeadReason) bool {
 
 // Death is a task that failed for good, in a decision.
 type Death struct {
-	Step   int32
-	Reason DeadReason
+	Step    int32
+	Reason  DeadReason
+	Handled bool // it does not fail the run by itself: [Task.Handled]
 }
 
 // reasonOf says why a task died of the error of an attempt.
@@ -104,7 +105,8 @@ const (
 const ClassElementFailed = "element_failed"
 
 // Resume says what a run that continues an ended one takes over from it:
-// tasks are those of the ended run, of graph, in the order of their steps.
+// tasks are those of the ended run, of graph, in the order of their steps. A machine takes
+// over its state and what [ResumeMachine] says.
 //
 // The new run has no dynamic task of the ended one: the owner of one that did not
 // complete gets another chance, too, and makes them again. Of a map that did not complete,
@@ -116,6 +118,9 @@ const ClassElementFailed = "element_failed"
 // otherwise is kept: its output stands, its function is not called again. A
 // task that was skipped is decided upon anew, and skips nothing that is kept.
 func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept, maps []int32) {
+	if graph.IsMachine() {
+		return nil, nil
+	}
 	again := make([]bool, len(graph.Nodes))
 	owners := unfinished(tasks, dead)
 	for i := range graph.Nodes { // parents come first

@@ -198,22 +198,29 @@ func (d *decider) fenceStopped(t *Task) {
 
 // spawnedEnded gives the end of what a machine has started a number in its inbox, and wakes it. A
 // machine does not hear of what it has canceled; the number, negative then, says when the rows are
-// no longer needed. If that was asked to stop while it ran and nothing else is open, the machine is
-// activated all the same: that finds out whether it can go on.
+// no longer needed, and that a run which continues this one does not start it again. What was
+// canceled because the machine or its run ended has none. If that was asked to stop while it ran
+// and nothing else is open, the machine is activated all the same: that finds out whether it can
+// continue.
 func (d *decider) spawnedEnded(spawned *Task) {
 	owner := d.child(spawned.Dynamic.Owner)
-	if owner == nil || owner.State.Terminal() {
+	if owner == nil {
 		return
 	}
 	i, _ := d.at(spawned.Step)
-	d.marks[i].changed = true
-	if spawned.State == Canceled {
+	over := owner.State.Terminal()
+	switch {
+	case spawned.State == Canceled && (spawned.stopped() && !spawned.Flags.Has(FlagLeft) || !over && !d.run.Canceling):
 		d.tasks[i].Entry = -max(d.run.Signals, 1)
-		if spawned.stopped() && d.run.Remaining == 1 {
+		d.marks[i].changed = true
+		if !over && spawned.stopped() && d.run.Remaining == 1 {
 			d.wake(owner)
 		}
 		return
+	case spawned.State == Canceled, over:
+		return
 	}
+	d.marks[i].changed = true
 	d.run.Signals++
 	d.tasks[i].Entry = d.run.Signals
 	d.wake(owner)
@@ -226,6 +233,9 @@ func (d *decider) machineEnded(machine *Task) {
 	}
 	for i := 0; i < len(d.tasks); i++ {
 		if t := &d.tasks[i]; t.IsSpawned() && !t.State.Terminal() {
+			if t.State == Running && !t.stopped() {
+				t.Flags |= FlagLeft
+			}
 			d.cancelSpawned(machine.Step, t.Step, 0)
 		}
 	}

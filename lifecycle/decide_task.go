@@ -89,7 +89,7 @@ func (d *decider) cut(t *Task, event Event) {
 // fail ends a task as failed and applies the failure policy of the run.
 func (d *decider) fail(t *Task, event Event, reason DeadReason) {
 	if !t.IsElement() { // its map fails with it, or not
-		d.out.Dead = append(d.out.Dead, Death{t.Step, reason})
+		d.out.Dead = append(d.out.Dead, Death{t.Step, reason, t.Handled()})
 	}
 	t.Class, t.Error = event.Class, event.Text
 	d.run.Slow = true

@@ -18,6 +18,7 @@ const (
 	FlagSuspect                     // lost with its pods, and executed apart: nothing that a parent meant
 	FlagSpread                      // a map whose elements have ended, or will: it gathers what they gave
 	FlagStop                        // asked to stop while it ran, or a machine that its run's cancel was told to
+	FlagLeft                        // with FlagStop: its machine ended while it ran, and had not canceled it
 )
 
 // Has reports whether all of the given flags are set.

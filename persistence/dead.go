@@ -32,6 +32,7 @@ type DeadLetter struct {
 	Error      string
 	Attempts   int32     // used up by errors
 	Lost       int32     // lost with their pods
+	Handled    bool      // the failure did not fail the run by itself: what comes after it handles it, or its machine hears of it
 	CreatedAt  time.Time // when the run was created
 	StartedAt  time.Time // when the last attempt began; zero: none did
 	DiedAt     time.Time
@@ -101,7 +102,8 @@ const OriginRequeue = "requeue"
 const pageDefault = 100
 
 // RequeueOrder asks for the run of a dead letter to go on, as a new run: what
-// completed is taken over (lifecycle.Resume), the rest is executed.
+// completed is taken over (lifecycle.Resume), the rest is executed. A machine goes on from its
+// state (lifecycle.ResumeMachine).
 type RequeueOrder struct {
 	Letter workflow.TaskID
 	Tenant string         // "": any
@@ -126,6 +128,10 @@ type RequeueOrder struct {
 	// that was not judged is refused.
 	Judged bool
 	Edges  []EdgeResult
+
+	// Options are a RunOptions as its Encode returns it: they hold for the new run, and for no run
+	// that continues that. "": what the program says holds.
+	Options string
 }
 
 // RequeueResult says what became of a requeue.
@@ -133,20 +139,21 @@ type RequeueResult uint8
 
 // The results of a requeue.
 const (
-	_              RequeueResult = iota
-	RequeueStored                // the new run is stored: Answer.Run
-	RequeuedBefore               // nothing stored; Answer.Run is the run of the last requeue
-	RunGoesOn                    // nothing stored: the run of the letter has not ended yet
-	RunGone                      // nothing stored: the run is no longer kept, and so is nothing to go on from
-	RequeueRefused               // nothing stored: Answer.Trigger says why
-	InputUnjudged                // nothing stored: conditions look at the input, or may, and the new one was not judged
+	_                RequeueResult = iota
+	RequeueStored                  // the new run is stored: Answer.Run
+	RequeuedBefore                 // nothing stored; Answer.Run is the run of the last requeue
+	RunGoesOn                      // nothing stored: the run of the letter has not ended yet
+	RunGone                        // nothing stored: the run is no longer kept, and so is nothing to go on from
+	RequeueRefused                 // nothing stored: Answer.Trigger says why
+	InputUnjudged                  // nothing stored: conditions look at the input, or may, and the new one was not judged
+	LetterLeftBehind               // nothing stored: the machine of the run has handled the failure, or has completed without that (lifecycle.LeftBehind)
 )
 
 // RequeueAnswer answers a requeue.
 type RequeueAnswer struct {
 	Result  RequeueResult
 	Run     workflow.RunID
-	Kept    int           // steps taken over
+	Kept    int           // steps taken over; of a machine: what has completed and its state does not know of yet
 	Letters int           // dead letters of the run that count as requeued now
 	Trigger TriggerResult // RequeueRefused
 	Err     error         // RequeueRefused: what the database said, if it did
@@ -175,9 +182,12 @@ type DeadLetters interface {
 
 // EdgesOnInput returns what conditions on the input said of an ended run, for
 // one that continues from it: tasks are those of the ended run, of graph, in the
-// order of their steps, and kept are taken over.
+// order of their steps, and kept are taken over. A machine has none.
 func EdgesOnInput(graph *workflow.Graph, tasks []lifecycle.Task, kept []int32) []EdgeResult {
 	var edges []EdgeResult
+	if graph.IsMachine() {
+		return nil
+	}
 	for i := range graph.Nodes {
 		t := &tasks[i]
 		e := EdgeResult{Child: graph.Nodes[i].Name, Flags: lifecycle.SaidByInput(t.Flags)}

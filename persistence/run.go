@@ -81,6 +81,7 @@ type Grant struct {
 	QueuedAt     time.Time      // when the task became ready
 	StartedAt    time.Time      // database time of the claim
 	Canceling    bool           // the run was asked to stop
+	Options      string         // that hold for the run in place of what its program says: a RunOptions, encoded; "": none
 }
 
 // Carry leaves out of a grant what it does not carry. The input is carried unless it

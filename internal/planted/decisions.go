@@ -29,8 +29,8 @@ func decisions() []Plant {
 			Name: "dead-letter-forgotten", Seeds: 1000,
 			What: "a task that its pods died with leaves no dead letter",
 			File: "lifecycle/decide_task.go",
-			Old:  "\td.out.Dead = append(d.out.Dead, Death{t.Step, reason})\n",
-			New:  "\tif reason != PoisonPill || !planted.On(\"dead-letter-forgotten\") {\n\t\td.out.Dead = append(d.out.Dead, Death{t.Step, reason})\n\t}\n",
+			Old:  "\td.out.Dead = append(d.out.Dead, Death{t.Step, reason, t.Handled()})\n",
+			New:  "\tif reason != PoisonPill || !planted.On(\"dead-letter-forgotten\") {\n\t\td.out.Dead = append(d.out.Dead, Death{t.Step, reason, t.Handled()})\n\t}\n",
 		},
 		{
 			Name: "cancel-misses-backoff", Seeds: 1000,

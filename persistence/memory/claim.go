@@ -110,6 +110,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
 		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,
 		BegunAt: r.startedAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
+		Options: r.options,
 	}
 	if t.Dynamic != nil {
 		g.Declared = r.definitionOf(step).node(t.Dynamic.Declared).Name

@@ -37,7 +37,7 @@ func (b *batch) bury(r *run, deaths []lifecycle.Death) {
 				Task: id, Definition: r.trigger.Definition, Workflow: r.trigger.Workflow,
 				Step: r.node(death.Step).Name, Handler: r.node(death.Step).Fingerprint,
 				Queue: r.queueOf(death.Step), Tenant: r.trigger.Tenant, Reason: death.Reason,
-				Class: t.Class, Error: t.Error, Attempts: t.Attempt, Lost: t.Lost,
+				Class: t.Class, Error: t.Error, Attempts: t.Attempt, Lost: t.Lost, Handled: death.Handled,
 				CreatedAt: r.createdAt, StartedAt: r.detail(death.Step).startedAt, DiedAt: b.now,
 			},
 			queue: r.trigger.Queue, labels: r.trigger.Labels, trace: r.trigger.TraceContext,
@@ -198,6 +198,8 @@ func (s *Store) RequeueDeadLetter(
 		return persistence.RequeueAnswer{Result: persistence.RequeueRefused, Trigger: persistence.UnknownWorkflow}, nil
 	case order.Fresh && order.Input != nil && !order.Judged:
 		return persistence.RequeueAnswer{Result: persistence.InputUnjudged}, nil
+	case old.leftBehind(&order):
+		return persistence.RequeueAnswer{Result: persistence.LetterLeftBehind}, nil
 	}
 	kept := map[int32][]byte{}
 	var again []int32
@@ -215,14 +217,19 @@ func (s *Store) RequeueDeadLetter(
 	}
 	s.submissions++
 	s.submitted(s.submissions, t, b.now)
-	s.runs[t.Run].takenOver = kept
+	next, count := s.runs[t.Run], len(kept)
+	next.takenOver, next.options = kept, order.Options
 	if old != nil && !order.Fresh {
-		s.runs[t.Run].keyRun = old.firstRun()
-		s.continueInbox(old, s.runs[t.Run], kept)
-		s.runs[t.Run].takeElements(old, again, b.now)
+		next.keyRun = old.firstRun()
+		if old.definition.graph.IsMachine() {
+			count = s.resumeMachine(old, next, b.now)
+		} else {
+			s.continueInbox(old, next, kept)
+			next.takeElements(old, again, b.now)
+		}
 	}
 	return persistence.RequeueAnswer{
-		Result: persistence.RequeueStored, Run: t.Run, Kept: len(kept), Letters: b.requeued(order.Letter.Run, t.Run),
+		Result: persistence.RequeueStored, Run: t.Run, Kept: count, Letters: b.requeued(order.Letter.Run, t.Run),
 		Wake: persistence.Wake{Submitted: true},
 	}, nil
 }
@@ -235,6 +242,9 @@ func (s *Store) repeated(order *persistence.RequeueOrder, old *run) persistence.
 	if old != nil {
 		_, kept, _ := old.goOn(order)
 		answer.Kept = len(kept)
+		if old.definition.graph.IsMachine() && !order.Fresh {
+			answer.Kept = len(old.resumed().Ended)
+		}
 	}
 	for id, l := range s.letters {
 		if id.Run == order.Letter.Run && l.RequeuedAs == order.Run {
@@ -252,6 +262,9 @@ func (l *letter) trigger(order *persistence.RequeueOrder, old *run) persistence.
 	}
 	if old != nil {
 		t.Input = old.trigger.Input
+		if !order.Fresh && old.definition.graph.IsMachine() { // which it may have got behind the failure
+			t.Definition = old.trigger.Definition
+		}
 	}
 	if order.Queue != "" {
 		t.Queue = order.Queue

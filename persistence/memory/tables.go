@@ -56,6 +56,7 @@ type run struct {
 	keyRun       workflow.RunID           // whose idempotency keys its tasks have; zero: its own
 	takenOver    map[int32][]byte         // outputs of an earlier run, until it is expanded
 	machine      machine                  // of a machine
+	options      string                   // that hold in place of what the program says
 }
 
 // detail is what decisions do not need of a task.

@@ -99,7 +99,9 @@ func wanted(r *Run, t Timer) bool {
 	case lifecycle.StartTimer:
 		return r.Core.State == lifecycle.Pending
 	case lifecycle.CancelGraceTimer:
-		return r.Core.State == lifecycle.Running && r.Core.Canceling
+		return r.Core.State == lifecycle.Running && (r.Core.Canceling || r.Graph.IsMachine())
+	case lifecycle.StopTimer:
+		return task != nil && task.State == lifecycle.Running && task.Epoch == t.Epoch && task.Flags.Has(lifecycle.FlagStop)
 	case lifecycle.SleepTimer:
 		return task != nil && task.State == lifecycle.Sleeping && task.Epoch == t.Epoch
 	case lifecycle.BackoffTimer:
