@@ -122,6 +122,19 @@ func Crosses(before, after int64) bool {
 	return before/half != after/half
 }
 
+// Trims returns how many of the rows that are no longer needed an activation removes, of what the
+// machine has started and of signals: 0 for most activations, since every hundredth entry, or thing
+// that is started, removes twice as many as may have come since the last. started is how many things
+// the machine has started by now.
+func (a *Activation) Trims(started int32) int {
+	const every = 100
+	before, began := a.Taken-int64(a.Heard), started-int32(len(a.Start))
+	if a.Taken < MachineKeep || before/every == a.Taken/every && began/every == started/every {
+		return 0
+	}
+	return 2 * (every + int(a.Heard) + len(a.Start))
+}
+
 // Decided returns what lifecycle has to know of the activation of a transition, or as ErrBadRow why
 // a store refuses it. program is the graph of its Definition, nil: that is not registered; name is
 // the workflow of the run. Without an activation it returns nil.

@@ -18,11 +18,13 @@ create table {schema}.machines (
 	base_state   bytea not null,
 	base_epoch   bigint not null, -- of the machine then: its events up to this number may be removed
 	base_events  bigint not null, -- of the run, the same
+	base_at      timestamptz, -- when that was
 	mark         bigint not null, -- becomes the base
 	mark_version integer not null,
 	mark_state   bytea not null,
 	mark_epoch   bigint not null,
-	mark_events  bigint not null
+	mark_events  bigint not null,
+	mark_at      timestamptz
 ) with (fillfactor = 50);
 
 -- Of what a machine has started, once it has ended: the number that the end has in the inbox of the
@@ -91,3 +93,66 @@ from {schema}.inbox i
 	left join {schema}.workflow_definitions d on d.definition = r.definition
 	left join {schema}.machines m on m.run_id = i.run_id
 	left join {schema}.definition_steps s on s.definition = r.definition and s.step = coalesce(i.taken_by, case when i.n <= m.taken then 0 end);
+
+-- As before, without the events of machines that stand for nothing any more: those from before the
+-- base, and those of tasks that were removed. Their rows go when those of that time do. One of its
+-- own (kind 15) says that there were others.
+create or replace view {schema}.every_event as
+select e.run_id, e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at, e."by", e.class, e.text, r.tenant, r.definition,
+	null::text[] collate "C" as dynamic_names,
+	(select t.name from {schema}.tasks t where r.dynamic_count > 0 and t.run_id = e.run_id and t.step = e.step) as name
+from {schema}.workflow_runs r
+	left join {schema}.machines m on m.run_id = r.id and m.base > 0
+	join {schema}.task_events e on e.run_id = r.id -- those of archived runs stay there for a while
+where m.run_id is null or not case when e.step = 0 then e.n <= m.base_epoch
+	when e.step = -1 then e.kind in (34, 38) and e.n <= m.base_events
+	else not exists (select from {schema}.tasks t where t.run_id = m.run_id and t.step = e.step) end
+union all
+select e.run_id, e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at, e."by", e.class, e.text, r.tenant, r.definition,
+	null, (select t.name from {schema}.tasks t where r.dynamic_count > 0 and t.run_id = e.run_id and t.step = e.step)
+from {schema}.task_events_kept e
+	left join {schema}.workflow_runs r on r.id = e.run_id
+	left join {schema}.machines m on m.run_id = e.run_id and m.base > 0
+where m.run_id is null or not case when e.step = 0 then e.n <= m.base_epoch
+	when e.step = -1 then e.kind in (34, 38) and e.n <= m.base_events
+	else not exists (select from {schema}.tasks t where t.run_id = m.run_id and t.step = e.step) end
+union all
+select m.run_id, s.step, 15::smallint, s.n, m.base_at, null, null, null, null, null, null, null, r.tenant, r.definition, null, null
+from {schema}.machines m
+	join {schema}.workflow_runs r on r.id = m.run_id,
+	lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
+where m.base > 0 and (s.step = 0 or s.n > 2)
+union all
+select h.id, u.step, u.kind, u.n, u.at, u.pod, u.delay, u.attempt, u.wake_at, u."by", u.class, u.text, h.tenant, h.definition, null, u.name
+from {schema}.run_history h,
+	lateral (
+		select k.*, max(k.own) over (partition by k.step) as name -- one pass, however many tasks there are
+		from (
+			select u.*, null::text collate "C" as own
+			from unnest(h.event_steps, h.event_kinds, h.event_ns, h.event_ats, h.event_pods, h.event_delays, h.event_tries, h.event_wakes,
+				h.event_bys, h.event_classes, h.event_texts)
+				as u (step, kind, n, at, pod, delay, attempt, wake_at, "by", class, text)
+			union all
+			select (select d.steps from {schema}.workflow_definitions d where d.definition = h.definition) + u.nth::integer,
+				null, null, null, null, null, null, null, null, null, null, u.name
+			from unnest(h.dynamic_names) with ordinality as u (name, nth)
+		) k
+	) u
+where not h.plain and u.kind is not null
+union all
+select h.id, -1, u.kind, u.n, u.at, null, null, null, null, u."by", null, null, h.tenant, h.definition, null, null
+from {schema}.run_history h,
+	lateral (
+		values (32::smallint, 1::bigint, h.created_at, nullif(h.origin, '')), (33::smallint, 2::bigint, h.started_at, null),
+			(35::smallint, 3::bigint, h.finished_at, null)
+	) as u (kind, n, at, "by")
+where h.plain and h.slice = 0
+union all
+select h.id, h.first + u.nth::integer - 1, e.kind, e.n, e.at, e.pod, null, e.attempt, null, null, null, null, h.tenant, h.definition, null, null
+from {schema}.run_history h,
+	unnest(h.queued, h.started, h.finished, h.pods) with ordinality as u (queued, started, finished, pod, nth),
+	lateral (
+		values (1::smallint, 1::bigint, u.queued, null::bigint, null::integer), (2::smallint, 2::bigint, u.started, u.pod, 1),
+			(3::smallint, 3::bigint, u.finished, null, null)
+	) as e (kind, n, at, pod, attempt)
+where h.plain;

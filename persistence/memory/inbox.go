@@ -91,7 +91,9 @@ func (s *Store) signaled(d draftedSignal) {
 	s.inbox[run] = append(s.inbox[run], entry{
 		id: d.signal.ID, number: d.number, name: d.signal.Name, at: d.at, payload: append([]byte{}, d.signal.Payload...), // a database keeps none as an empty one
 	})
-	slices.SortFunc(s.inbox[run], func(a, b entry) int { return int(a.number - b.number) })
+	if box := s.inbox[run]; len(box) > 1 && box[len(box)-2].number > d.number { // of a transaction that began before
+		slices.SortFunc(box, func(a, b entry) int { return int(a.number - b.number) })
+	}
 	s.submit(submission{number: d.number, id: run, signal: true})
 }
 

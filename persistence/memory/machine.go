@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -32,8 +33,9 @@ type mark struct {
 
 	taken   int64
 	started int32 // activities, timers and child runs by then
-	epoch   int64 // of the machine then: its events up to this number are removed with the base
+	epoch   int64 // of the machine then: its events up to this number are removed once this is the base
 	events  int64 // of the run, the same
+	at      time.Time
 }
 
 // decided returns what lifecycle has to know of the activation of a transition, if it has one.
@@ -56,22 +58,88 @@ func inputs(a *persistence.Activation) (list [][]byte) {
 	return list
 }
 
-// activated stores what an activation leaves. The run continues with the program that executed it.
-func (s *Store) activated(r *run, a *persistence.Activation, made []lifecycle.Task) {
+// activated stores what an activation leaves, which was executed under an epoch, while its run had so
+// many events. The run continues with the program that executed it.
+func (b *batch) activated(r *run, t *persistence.Transition, made []lifecycle.Task, events int64) {
+	s, a := b.s, t.Activation
 	r.definition = s.definitions[a.Definition]
 	r.trigger.Definition = a.Definition
 	for i := range made {
 		d := r.detail(made[i].Step)
-		d.of, d.item = r.definition, append([]byte{}, a.Start[i].Input...)
+		if d.of = r.definition; !made[i].Traits.Has(workflow.TraitSleepUntil) {
+			d.item = append([]byte{}, a.Start[i].Input...)
+		}
 	}
 	m := &r.machine
 	if persistence.Crosses(m.taken, a.Taken) {
-		m.base, m.next = m.next, mark{taken: m.taken, state: m.state, started: r.core.Dynamic - int32(len(made)), epoch: m.next.epoch, events: m.next.events}
+		m.base, m.next = m.next, mark{taken: m.taken, state: m.state, started: r.core.Dynamic - int32(len(made)), epoch: t.Epoch, events: events, at: b.now}
+		r.trimEvents()
 	}
 	m.taken = a.Taken
 	if a.Version != 0 {
 		m.state = state{a.Version, append([]byte{}, a.State...)}
 	}
+	if most := a.Trims(r.core.Dynamic); most > 0 && m.base.taken > 0 {
+		s.trim(r, most)
+	}
+}
+
+// trimEvents removes the events of a machine, and of its run, from before its base. One event stands
+// for those of each.
+func (r *run) trimEvents() {
+	base := &r.machine.base
+	if base.taken == 0 {
+		return
+	}
+	r.events = slices.DeleteFunc(r.events, func(e lifecycle.Event) bool {
+		switch {
+		case e.Kind == lifecycle.EventTrimmed:
+			return true
+		case e.Step == 0:
+			return e.N <= base.epoch
+		}
+		return e.Step == lifecycle.RunStep && e.N <= base.events && (e.Kind == lifecycle.EventSignaled || e.Kind == lifecycle.EventCancelRequested)
+	})
+	r.events = append(r.events, lifecycle.Event{Step: 0, N: base.epoch, Kind: lifecycle.EventTrimmed, At: base.at})
+	if base.events > 2 { // run_created and run_started stay
+		r.events = append(r.events, lifecycle.Event{Step: lifecycle.RunStep, N: base.events, Kind: lifecycle.EventTrimmed, At: base.at})
+	}
+}
+
+// trim removes what is no longer kept of a machine: of what it has started, and of signals, at most
+// so many each.
+func (s *Store) trim(r *run, most int) {
+	base := r.machine.base.taken
+	var old []lifecycle.Task
+	for _, t := range r.tasks {
+		if t.Step > 0 && t.Entry != 0 && max(t.Entry, -t.Entry) <= base {
+			old = append(old, t)
+		}
+	}
+	slices.SortFunc(old, func(a, b lifecycle.Task) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Step, b.Step)) })
+	gone := map[int32]bool{}
+	for _, t := range old[:min(most, len(old))] {
+		at, _ := r.at(t.Step)
+		r.tasks, r.details = slices.Delete(r.tasks, at, at+1), slices.Delete(r.details, at, at+1)
+		gone[t.Step] = true
+	}
+	r.events = slices.DeleteFunc(r.events, func(e lifecycle.Event) bool { return gone[e.Step] })
+	heard := deliveredUpTo(s.inbox[r.id()], base, most)
+	s.inbox[r.id()] = slices.DeleteFunc(s.inbox[r.id()], func(e entry) bool {
+		_, is := slices.BinarySearch(heard, e.n)
+		return is
+	})
+}
+
+// deliveredUpTo returns the lowest numbers of delivered signals up to one, at most so many.
+func deliveredUpTo(box []entry, last int64, most int) (ns []int64) {
+	for _, e := range box {
+		if e.n > 0 && e.n <= last {
+			ns = append(ns, e.n)
+		}
+	}
+	slices.Sort(ns)
+	return ns[:min(most, len(ns))]
 }
 
 // machineGrant returns what an activation begins with.

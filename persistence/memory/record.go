@@ -188,10 +188,11 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 	for j, i := range part {
 		facts[j] = b.s.fact(r, p.id, record.Transitions[i], record.MaxLost)
 	}
+	before := r.core.Events
 	d := b.decide(r, facts...)
 	for j, i := range part {
 		if t := &record.Transitions[i]; d.Answers[j] == lifecycle.Moved && t.Activation != nil && d.Activated {
-			b.s.activated(r, t.Activation, d.Created)
+			b.activated(r, t, d.Created, before)
 		}
 	}
 	for j, i := range part { // of two attempts in one batch, one is over

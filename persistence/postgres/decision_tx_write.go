@@ -119,13 +119,13 @@ func (p *decisionTx) queueMachines(b *pgsql.Batch) {
 	var writes machines.Writes
 	for _, r := range p.runs {
 		if r.activated != nil {
-			writes.Activate(r.id, r.activated, r.decision.Created)
+			writes.Activate(r.id, r.activated, r.decision.Created, r.decision.Run.Dynamic)
 		}
 		if r.continues {
 			writes.Continue(r.id, r.number, r.tasks[0].handler, r.tasks[0].queue)
 		}
 	}
-	writes.Queue(b)
+	writes.Queue(b, p.now)
 }
 
 // queueFamily adds what was decided about child runs and parents.

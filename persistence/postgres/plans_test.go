@@ -36,7 +36,7 @@ var hot = []string{
 	"find_continued", "find_addressees", "insert_signals", "find_signals", "load_undelivered", "load_untaken", "deliver_signals", "drop_undelivered",
 	"insert_children", "tell_family", "load_family", "give_outputs", "has_work_parents", "list_child_runs",
 	"load_maps", "update_maps", "load_taken", "load_dynamic", "read_elements",
-	"load_machines", "write_machines", "continue_runs", "find_older",
+	"load_machines", "write_machines", "trim_machines", "continue_runs", "find_older",
 }
 
 // large are the tables that grow.

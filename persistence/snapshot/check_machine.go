@@ -10,6 +10,11 @@ func (r *Run) covers(step int32) bool {
 	return r.Graph.IsMachine() && (step == 0 || step == lifecycle.RunStep && r.Machine.Base > 0)
 }
 
+// trimmed reports whether a machine may have started a task of which no row is left.
+func (r *Run) trimmed(step int32) bool {
+	return r.Graph.IsMachine() && r.Machine.Base > 0 && step > r.Core.Steps && step <= r.Core.Steps+r.Core.Dynamic
+}
+
 // activating reports whether a machine may be in a state for which it has no event: its wake and
 // its claim have none.
 func activating(said, is lifecycle.State) bool {

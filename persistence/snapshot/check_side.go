@@ -208,6 +208,7 @@ func (c *checker) dead() {
 			continue // gone, as runs are after a while
 		}
 		switch t := r.Task(l.Task.Step); {
+		case t == nil && r.trimmed(l.Task.Step):
 		case t == nil || t.State != lifecycle.Failed:
 			c.failf("letters: %v is dead and did not fail", l.Task)
 		case t.Class != l.Class || t.Error != l.Error || t.Attempt != l.Attempts || t.Lost != l.Lost:

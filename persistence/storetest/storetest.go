@@ -86,7 +86,7 @@ func contract() [][]rule {
 		branchRules, failureRules, handlerRules, inlineRules, takeRules, fairnessRules, manyTenantsRules,
 		tenantLimitRules, cancelRules, graceRules, timerRules, waitRules, leaseRules, expiryRules,
 		suspectRules, parkingRules, readRules, viewRules, queueRules, backlogRules, endRules, situationRules, listRules, filterRules, countRules, isolationRules, historyRules, crowdRules,
-		deadRules, requeueRules, blockedRules, dynamicRules, signalRules, deadlineRules, childRules, familyRules, mapRules, mapRequeueRules, mapFairnessRules, machineRules, machineStoredRules, machineRequeueRules,
+		deadRules, requeueRules, blockedRules, dynamicRules, signalRules, deadlineRules, childRules, familyRules, mapRules, mapRequeueRules, mapFairnessRules, machineRules, machineStoredRules, machineRequeueRules, machineTrimRules,
 	}
 }
 

@@ -2,6 +2,7 @@ package machines
 
 import (
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -22,6 +23,8 @@ type Writes struct {
 	runs                  pgsql.UUIDs
 	taken, epochs, events []int64
 	versions              []int32
+	trimmed               pgsql.UUIDs
+	most                  []int32
 	states                [][]byte
 
 	inputRuns  pgsql.UUIDs
@@ -34,14 +37,17 @@ type Writes struct {
 }
 
 // Activate keeps what an activation leaves that a decision has applied. made are the tasks that it
-// starts, in the order in which it names them.
-func (w *Writes) Activate(run workflow.RunID, a *Activated, made []lifecycle.Task) {
+// starts, in the order in which it names them, and started how many it has started by now.
+func (w *Writes) Activate(run workflow.RunID, a *Activated, made []lifecycle.Task, started int32) {
 	state := a.State
 	if a.Version == 0 || state == nil {
 		state = []byte{}
 	}
 	w.runs, w.taken, w.versions, w.states = append(w.runs, run), append(w.taken, a.Taken), append(w.versions, a.Version), append(w.states, state)
 	w.epochs, w.events = append(w.epochs, a.Epoch), append(w.events, a.Events)
+	if most := a.Trims(started); most > 0 {
+		w.trimmed, w.most = append(w.trimmed, run), append(w.most, int32(most))
+	}
 	for i := range a.Start {
 		input := a.Start[i].Input
 		if made[i].Traits.Has(workflow.TraitSleepUntil) { // it has none
@@ -61,15 +67,18 @@ func (w *Writes) Continue(run workflow.RunID, definition, handler int32, queue i
 }
 
 // Queue adds the statements.
-func (w *Writes) Queue(b *pgsql.Batch) {
+func (w *Writes) Queue(b *pgsql.Batch, now time.Time) {
 	if len(w.runs) > 0 {
 		b.Add("write_machines", pgsql.Named{
 			"runs": w.runs, "taken": w.taken, "versions": w.versions, "states": w.states, "epochs": w.epochs, "events": w.events,
-			"half": int64(persistence.MachineKeep / 2),
+			"half": int64(persistence.MachineKeep / 2), "now": pgsql.Instant(now),
 		})
 	}
 	if len(w.inputRuns) > 0 {
 		b.Add("insert_inputs", pgsql.Named{"runs": w.inputRuns, "steps": w.inputSteps, "payloads": w.inputs})
+	}
+	if len(w.trimmed) > 0 {
+		b.Add("trim_machines", pgsql.Named{"runs": w.trimmed, "most": w.most})
 	}
 	if len(w.continued) > 0 {
 		b.Add("continue_runs", pgsql.Named{"runs": w.continued, "definitions": w.definitions, "handlers": w.handlers, "queues": w.queues})

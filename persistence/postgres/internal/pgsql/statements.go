@@ -57,7 +57,7 @@ func Load(schema string) (Statements, error) {
 	filler := strings.NewReplacer(fill...)
 	all := make(Statements, len(texts))
 	for name, text := range texts {
-		all[name] = NewStatement(name, filler.Replace(text), schema)
+		all[name] = NewStatement(name, filler.Replace(filler.Replace(text)), schema) // parts may have one
 	}
 	return all, nil
 }

@@ -1,7 +1,9 @@
 -- archive_runs: moves ended runs with everything of theirs into run_history,
 -- one row for each; a run with many tasks or much output gets several, so that
 -- no row has more than 10,000 tasks or outputs of 16 MiB and one more. Dynamic tasks have
--- rows of their own, unless the run was canceled before it got others: the numbers of the tasks of a row leave none out. Beside outputs
+-- rows of their own, unless the run was canceled before it got others: the numbers of the tasks of a row leave none out,
+-- and where those of a machine do, because tasks were removed, another row begins. Events that are
+-- too many for one row, or have texts of more than 16 MiB, have rows of their own, with numbers below 0. Beside outputs
 -- of more than 64 KiB their sizes are kept, so that these cost no look at those. The
 -- events of a plain run follow from its tasks and are left to the end of their
 -- span. Runs that are moved into one of the spans are counted, unless it is sealed, where
@@ -25,31 +27,47 @@ judged as materialized (
 	select r.id, r.state = 10 and r.events = 3 and not r.slow and not exists (
 		select from {schema}.tasks k
 		where k.run_id = r.id and not (k.state = 10 and k.epoch = 3 and k.attempt = 0 and k.lost = 0)
-	) as plain
+	) as plain,
+		r.slow and exists (select from {schema}.tasks k where k.run_id = r.id and k.step = 0 and k.traits & 2048 > 0) as machine
 	from r
 ),
 told as materialized (select j.id from judged j where not j.plain),
+trimmed as materialized (
+	select m.*
+	from judged j, lateral (select * from {schema}.machines k where k.run_id = j.id and k.base > 0 offset 0) m
+	where j.machine
+),
 events as materialized (
-	select e.run_id, array_agg(e.step) as steps, array_agg(e.kind) as kinds, array_agg(e.n) as ns, array_agg(e.at) as ats,
+	select e.run_id, e.part, max(e.part) over (partition by e.run_id) as parts, array_agg(e.step) as steps, array_agg(e.kind) as kinds, array_agg(e.n) as ns, array_agg(e.at) as ats,
 		case when count(e.pod) > 0 then array_agg(e.pod) end as pods, case when count(e.delay) > 0 then array_agg(e.delay) end as delays,
 		case when count(e.attempt) > 0 then array_agg(e.attempt) end as tries,
 		case when count(e.wake_at) > 0 then array_agg(e.wake_at) end as wakes,
 		case when count(e."by") > 0 then array_agg(e."by") end as bys, case when count(e.class) > 0 then array_agg(e.class) end as classes,
 		case when count(e.text) > 0 then array_agg(e.text) end as texts
 	from (
-		select e.*
-		from unnest(@los::uuid[], @his::uuid[]) as g (lo, hi),
-			lateral (
-				select * from {schema}.task_events k
-				where k.run_id >= g.lo and k.run_id <= g.hi and exists (select from told) offset 0
-			) e
-		where (e.run_id in (select id from told)) is true
-		union all
-		select e.*
-		from told, lateral (select * from {schema}.task_events_kept k where k.run_id = told.id offset 0) e
+		select e.*, ((row_number() over w - 1) / 100000 + sum(coalesce(octet_length(e.text), 0)) over w / 16777216)::int as part
+		from (
+			select e.*
+			from unnest(@los::uuid[], @his::uuid[]) as g (lo, hi),
+				lateral (
+					select * from {schema}.task_events k
+					where k.run_id >= g.lo and k.run_id <= g.hi and exists (select from told) offset 0
+				) e
+			where (e.run_id in (select id from told)) is true
+			union all
+			select e.*
+			from told, lateral (select * from {schema}.task_events_kept k where k.run_id = told.id offset 0) e
+			union all
+			select m.run_id, s.step, 15::smallint, s.n, m.base_at, null, null, null, null, null, null, null
+			from trimmed m, lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
+			where s.step = 0 or s.n > 2
+		) e
+			left join trimmed m on m.run_id = e.run_id
+		where m.run_id is null or e.kind = 15 or not {event_gone}
+		window w as (partition by e.run_id order by e.step, e.n rows unbounded preceding)
 		order by run_id, step, n
 	) e
-	group by 1
+	group by 1, 2
 ),
 moved as (
 	insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events, queue, state,
@@ -57,7 +75,8 @@ moved as (
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
 		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
 		event_wakes, event_bys, event_classes, event_texts, dynamic_count, signals, dynamic_names,
-		failed_class, failed_error, declared, owners, names, child_runs, parent_run, parent_step, depth, abandoned, maps)
+		failed_class, failed_error, declared, owners, names, child_runs, parent_run, parent_step, depth, abandoned, maps, machine, machine_states, entries, inputs,
+		own_traits, own_queues, own_sleeps, own_timeouts)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
 		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
@@ -65,7 +84,8 @@ moved as (
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
 		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
 		r.dynamic_count, r.signals, f.names, f.class, f.error, y.declared, y.owners, y.names,
-		s.child_runs, r.parent_run, r.parent_step, r.depth, r.abandoned, g.maps
+		s.child_runs, r.parent_run, r.parent_step, r.depth, r.abandoned, g.maps, x.numbers, x.states, v.entries, v.inputs, v.traits,
+		v.queues, v.sleeps, v.timeouts
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -84,7 +104,8 @@ moved as (
 				case when count(k.child) > 0 then array_agg(k.child) end as child_runs
 			from (
 				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
-					+ (row_number() over w - 1) / 10000 + (k.declared is not null and first_value(k.declared) over w is null)::int as slice
+					+ (row_number() over w - 1) / 10000 + (k.declared is not null and first_value(k.declared) over w is null)::int
+					+ case when j.machine then k.step - row_number() over w + 1 else 0 end as slice
 				from {schema}.tasks k
 				where k.run_id = r.id
 				window w as (order by k.step rows unbounded preceding)
@@ -103,7 +124,14 @@ moved as (
 			select array_agg(k.name order by k.step) as names, max(k.class) filter (where k.step = r.failed_step) as class,
 				max(k.error) filter (where k.step = r.failed_step) as error
 			from {schema}.tasks k
-			where r.dynamic_count > 0 and coalesce(s.slice, 0) = 0 and k.run_id = r.id and k.declared is not null
+			where r.dynamic_count > 0 and not j.machine and coalesce(s.slice, 0) = 0 and k.run_id = r.id and k.declared is not null
+			having count(*) > 0
+			union all -- of what was removed there is no name
+			select array_agg(k.name order by n.nth), null, null
+			from generate_series(1, r.dynamic_count) as n (nth)
+				join {schema}.workflow_definitions d on d.definition = r.definition
+				left join {schema}.tasks k on k.run_id = r.id and k.step = d.steps + n.nth
+			where j.machine and coalesce(s.slice, 0) = 0
 			having count(*) > 0
 		) f on true
 		left join lateral (
@@ -111,7 +139,31 @@ moved as (
 			from {schema}.maps k
 			where r.dynamic_count > 0 and coalesce(s.slice, 0) = 0 and k.run_id = r.id
 		) g on true
-		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
+		left join lateral (
+			select array_agg(k.entry order by k.step) as entries, array_agg(i.payload order by k.step) as inputs,
+				array_agg(k.traits order by k.step) as traits, array_agg(k.queue order by k.step) as queues,
+				array_agg(k.sleep order by k.step) as sleeps, array_agg(k.start_timeout order by k.step) as timeouts
+			from {schema}.tasks k
+				left join {schema}.map_items i on i.run_id = k.run_id and i.step = 0 and i.item = k.step and k.step > 0
+			where j.machine and k.run_id = r.id and k.step >= s.first and k.step < s.first + cardinality(s.states)
+			having count(*) > 0
+		) v on true
+		left join lateral (
+			select array[k.taken, k.version, k.base, k.base_version] as numbers, array[k.state, k.base_state] as states
+			from {schema}.machines k
+			where j.machine and coalesce(s.slice, 0) = 0 and k.run_id = r.id
+		) x on true
+		left join events e on e.run_id = r.id and e.part = 0 and coalesce(s.slice, 0) = 0
+	union all -- events that one row does not hold
+	select r.id, -e.part, 0, r.class, false, r.finished_at, r.definition, r.group_id, r.remaining,
+		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, null, r.created_at,
+		r.started_at, r.tenant, null, null, null, null, null, null, null,
+		null, null, null, null, null, null, null, null, null, null, null, null,
+		null, null, null, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
+		null, null, null, null, null, null, null, null,
+		null, null, null, null, null, null, null, null, null, null, null, null, null, null
+	from r join events e on e.run_id = r.id
+	where e.part > 0
 	returning slice, cardinality(states) as tasks
 ),
 letters as (
@@ -120,7 +172,7 @@ letters as (
 	from (
 		select x.tid, x.run_id, x.step, h.history
 		from told
-			join events e on e.run_id = told.id,
+			join events e on e.run_id = told.id and e.part = 0,
 			lateral (
 				select k.ctid as tid, k.run_id, k.step
 				from {schema}.dead_letters k where k.run_id = told.id order by k.step offset 0 for update
@@ -132,7 +184,13 @@ letters as (
 					from unnest(e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts)
 						as u (step, kind, n, at, pod, delay, attempt, wake_at, "by", class, text)
 					where u.step = x.step
-					order by u.n desc
+					union all
+					select u.*
+					from events p,
+						unnest(p.steps, p.kinds, p.ns, p.ats, p.pods, p.delays, p.tries, p.wakes, p.bys, p.classes, p.texts)
+							as u (step, kind, n, at, pod, delay, attempt, wake_at, "by", class, text)
+					where e.parts > 0 and p.part > 0 and p.run_id = told.id and u.step = x.step
+					order by n desc
 					limit 100
 				) u
 			) h
@@ -169,6 +227,13 @@ items as (
 		select k.* from r, lateral (select i.ctid as tid, i.run_id from {schema}.map_items i where r.dynamic_count > 0 and i.run_id = r.id offset 0) k
 	) k
 	where i.ctid = k.tid and i.run_id is not distinct from k.run_id
+),
+machines as (
+	delete from {schema}.machines m
+	using (
+		select k.* from judged j, lateral (select m.ctid as tid, m.run_id from {schema}.machines m where j.machine and m.run_id = j.id offset 0) k
+	) k
+	where m.ctid = k.tid and m.run_id is not distinct from k.run_id
 ),
 timers as (
 	delete from {schema}.durable_timers t

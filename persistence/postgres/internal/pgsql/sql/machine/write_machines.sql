@@ -8,10 +8,11 @@ with d as materialized (
 		as d (run_id, taken, version, state, epoch, events)
 ),
 u as (
-	insert into {schema}.machines as m (run_id, taken, version, state, base, base_version, base_state, base_epoch, base_events,
-		mark, mark_version, mark_state, mark_epoch, mark_events)
-	select d.run_id, d.taken, d.version, d.state, 0, 0, '', 0, 0, 0, 0, '',
-		case when d.taken >= @half::bigint then d.epoch else 0 end, case when d.taken >= @half::bigint then d.events else 0 end
+	insert into {schema}.machines as m (run_id, taken, version, state, base, base_version, base_state, base_epoch, base_events, base_at,
+		mark, mark_version, mark_state, mark_epoch, mark_events, mark_at)
+	select d.run_id, d.taken, d.version, d.state, 0, 0, '', 0, 0, null, 0, 0, '',
+		case when d.taken >= @half::bigint then d.epoch else 0 end, case when d.taken >= @half::bigint then d.events else 0 end,
+		case when d.taken >= @half::bigint then @now::timestamptz end
 	from d
 	on conflict (run_id) do update
 	set taken = excluded.taken,
@@ -22,13 +23,15 @@ u as (
 		base_state = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.mark_state else m.base_state end,
 		base_epoch = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.mark_epoch else m.base_epoch end,
 		base_events = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.mark_events else m.base_events end,
+		base_at = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.mark_at else m.base_at end,
 		mark = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.taken else m.mark end,
 		mark_version = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.version else m.mark_version end,
 		mark_state = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then m.state else m.mark_state end,
 		mark_epoch = case
 			when m.taken / @half::bigint <> excluded.taken / @half::bigint then (select d.epoch from d where d.run_id = m.run_id) else m.mark_epoch end,
 		mark_events = case
-			when m.taken / @half::bigint <> excluded.taken / @half::bigint then (select d.events from d where d.run_id = m.run_id) else m.mark_events end
+			when m.taken / @half::bigint <> excluded.taken / @half::bigint then (select d.events from d where d.run_id = m.run_id) else m.mark_events end,
+		mark_at = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then @now::timestamptz else m.mark_at end
 	returning 1
 )
 select ln((count(*) = cardinality(@runs::uuid[]))::int) from u
