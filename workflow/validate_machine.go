@@ -5,6 +5,9 @@ import "fmt"
 // VersionMax bounds the version of the state of a machine: a program executes all before its own.
 const VersionMax = 1000
 
+// spawnedNameMax leaves room in a name for how many the machine has started before.
+const spawnedNameMax = NameMax - len("#2147483647")
+
 // IsMachine reports whether the definition is one of a state machine.
 func (d *Definition) IsMachine() bool { return len(d.Steps) > 0 && d.Steps[0].Kind == Machine }
 
@@ -21,10 +24,14 @@ func (r *report) machine(d *Definition) {
 		case !d.IsMachine():
 		case i > 0 && !s.Spawned:
 			r.check(s.Name, "spawned", "the workflow is a machine, which starts all that it has", "declare it as what the machine starts")
-		case s.Kind == Map || s.Kind == Sleep:
-			r.check(s.Name, "kind", fmt.Sprintf("a machine cannot start a step of kind %d", s.Kind), "use Func, SleepUntil, ChildRun or Wait")
-		case len(s.Parents)+len(s.After)+len(s.Conditions) > 0 || s.RunIfAllSkipped:
+		case s.Kind == Map:
+			r.check(s.Name, "kind", "a machine cannot start a map", "start an activity for each element")
+		case s.Kind == Sleep:
+			r.check(s.Name, "kind", "a machine cannot start a sleep of a fixed duration", "use SleepUntil")
+		case len(s.Parents)+len(s.After)+len(s.Conditions) > 0 || s.RunIfAllSkipped || s.Kind == SleepUntil && s.WakeFrom != Input:
 			r.check(s.Name, "parents", "what a machine starts depends on no step", "remove its edges and conditions")
+		case s.Spawned && s.Kind != Wait && len(s.Name) > spawnedNameMax && len(s.Name) <= NameMax:
+			r.check(s.Name, "name", fmt.Sprintf("the name of what a machine starts has %d bytes", len(s.Name)), fmt.Sprintf("use at most %d", spawnedNameMax))
 		case s.Options.InTx && s.Kind == Machine:
 			r.check(s.Name, "in_tx", "a machine has no transaction of its own", "remove the option")
 		}
