@@ -195,7 +195,7 @@ func (s *Store) Workflows(context.Context) ([]persistence.DefinitionRow, error) 
 	var list []persistence.DefinitionRow
 	for hash, d := range s.definitions {
 		row := persistence.DefinitionRow{Workflow: d.graph.Name, Hash: hash, Steps: len(d.graph.Nodes)}
-		for step, handler := range d.handlers {
+		for step, handler := range d.handlers[:len(d.handlers)-len(d.graph.Older)] { // those of older versions are none of its steps
 			node := d.node(int32(step))
 			sleeps := node.Traits.Has(workflow.TraitSleep) || node.Traits.Has(workflow.TraitSleepUntil)
 			if !sleeps && !registered[handler] && len(row.Unregistered) < persistence.UnregisteredMax {

@@ -87,7 +87,7 @@ func (d Differential) World(t *testing.T, seed uint64) (tally Tally, err error) 
 	w := &differ{
 		ctx: t.Context(), Rand: rand.New(rand.NewPCG(seed, 0)), tally: Tally{}, graphs: differGraphs(),
 		model: newSide("model", d.Model(t)), product: newSide("product", d.Product(t)),
-		limit: []int{0, 3}[seed%2], calm: seed%3 == 0, kin: seed%3 == 1, wide: seed%3 == 2 && seed%4 != 1, few: d.FewTenants,
+		limit: []int{0, 3}[seed%2], calm: seed%3 == 0, kin: seed%3 == 1, wide: seed%3 == 2 && seed%4 != 1, few: d.FewTenants, driven: seed%4 == 1,
 	}
 	defer func() {
 		found := recover()
@@ -120,6 +120,7 @@ type differ struct {
 	calm           bool // one tenant, whose runs mostly succeed: the fast path of a store
 	kin            bool // most runs begin child runs, and get further than elsewhere
 	wide           bool // most runs have maps, and get further than elsewhere
+	driven         bool // many runs are of machines, and get further than elsewhere
 	tally          Tally
 	count          int
 	log            []func() string // of the last operations
@@ -216,6 +217,10 @@ func (w *differ) step() {
 		w.widen()
 		w.compareStates()
 	}
+	if w.driven && !w.chance(3) {
+		w.impel()
+		w.compareStates()
+	}
 	total := 0
 	for _, o := range operations() {
 		total += o.weight
@@ -271,7 +276,10 @@ func (w *differ) sawAll(n int, what string) {
 // happenings lists what has to happen for a differential test to mean
 // something.
 func happenings() []string {
-	return []string{
+	return append(machineMoves(), []string{
+		"activation recorded", "activation repeated", "activation refused", "activation starts something", "activation cancels something",
+		"machine completed", "machine read", "page of entries read", "run that is no machine", "stop seen by a pod",
+		"dead letter of a machine requeued",
 		"run triggered", "run triggered again", "run found by its key", "key conflict", "key busy",
 		"group refused", "workflow unknown", "queue unknown", "trigger refused as bad row", "run triggered for later",
 		"condition on the input",
@@ -301,5 +309,5 @@ func happenings() []string {
 		"dead letter listed", "dead letter requeued", "steps taken over", "dead letter requeued before", "requeue too early",
 		"requeue too late", "requeue refused", "dead letter purged",
 		"run completed", "run failed", "run canceled at its end", "failure handled by a step",
-	}
+	}...)
 }

@@ -54,7 +54,7 @@ func (w *differ) forward() {
 	w.compareStates()
 	var batch []sent
 	for _, h := range w.holds(pod) {
-		if len(batch) < 8 && (!w.wide || !w.chance(5)) {
+		if len(batch) < 8 && (!w.wide || !w.chance(5)) && (!w.driven || !h.task.IsSpawned() || w.chance(2)) {
 			batch = append(batch, w.report(h))
 		}
 	}
@@ -100,10 +100,10 @@ func begins(h held) bool {
 
 // yield lets the child run of a task begin, now and then one that a store refuses.
 func (w *differ) yield(r *sent, h held) {
-	node := &h.run.Graph.Nodes[h.task.Step]
+	node := nodeOf(h)
 	g := w.graph(node.Child.Workflow)
 	child := &persistence.Child{
-		Run: w.runID(), Definition: g.Hash, Workflow: g.Name, KeyRun: persistence.ChildKeys(h.run.ID, node.Name),
+		Run: w.runID(), Definition: g.Hash, Workflow: g.Name, KeyRun: persistence.ChildKeys(h.run.ID, taskName(h)),
 		Input: fmt.Appendf(nil, "%d", w.count), TraceContext: anyOf(w, []string{"", "trace"}),
 	}
 	for i := range g.Nodes {

@@ -143,6 +143,9 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 		w.saw("dead letter requeued")
 		w.sawFamilyRequeued(order.Letter)
 		w.sawMapRequeued(order.Letter)
+		if w.ofMachine(order.Letter.Run) {
+			w.saw("dead letter of a machine requeued")
+		}
 		if answer.Kept > 0 {
 			w.saw("steps taken over")
 		}

@@ -72,7 +72,11 @@ func (w *differ) renewSome() {
 
 // fire fires what is due.
 func (w *differ) fire() {
-	w.pass(w.IntN(3))
+	hours := w.IntN(3)
+	if w.stopping() {
+		hours = max(hours, 1)
+	}
+	w.pass(hours)
 	reign, limit, waiting := w.reign(), w.some(), w.waiting()
 	out := both(w, fmt.Sprintf("fire %d timers, reign %d", limit, reign), func(s *side) (persistence.Fired, error) {
 		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), limit)

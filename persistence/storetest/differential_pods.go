@@ -139,7 +139,7 @@ func (w *differ) renewPod(pod int64) {
 		out, err := s.Store.RenewPod(w.ctx, own)
 		s.setNow(&out.Now, err)
 		out.Expires, out.Canceling = flat(out.Expires), sortedRuns(out.Canceling)
-		out.Lost, out.Unheld = sortedTasks(out.Lost), sortedTasks(out.Unheld)
+		out.Lost, out.Unheld, out.Stopped = sortedTasks(out.Lost), sortedTasks(out.Unheld), sortedTasks(out.Stopped)
 		return out, err
 	})
 	if out.Error == persistence.ErrPodDead.Error() {
@@ -150,6 +150,7 @@ func (w *differ) renewPod(pod int64) {
 	w.sawAll(len(out.Value.Lost), "task found lost")
 	w.sawAll(len(out.Value.Unheld), "task found unheld")
 	w.sawAll(len(out.Value.Canceling), "cancel seen by a pod")
+	w.sawAll(len(out.Value.Stopped), "stop seen by a pod")
 }
 
 func sortedTasks(list []persistence.Held) []persistence.Held {
@@ -181,6 +182,9 @@ func (w *differ) cancelable() snapshot.Run {
 	}
 	if w.wide && w.chance(2) {
 		wanted = anyOf(w, []func(r snapshot.Run) bool{mapIs(lifecycle.Running), mapIs(lifecycle.Waiting)})
+	}
+	if w.driven && w.chance(2) {
+		wanted = machineIs(anyOf(w, []lifecycle.State{lifecycle.Running, lifecycle.Waiting, lifecycle.Completed}))
 	}
 	var list []snapshot.Run
 	for _, r := range w.state.Runs {

@@ -29,6 +29,7 @@ func (w *differ) read() {
 	w.saw("run read")
 	w.byKey(tenant, &r)
 	w.elements(tenant, &r)
+	w.machineOf(tenant, &r)
 	w.list(r.Tenant)
 	w.tallyRuns(r.Tenant)
 	w.ends()

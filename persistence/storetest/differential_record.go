@@ -16,13 +16,13 @@ import (
 type sent struct {
 	pod int64 // ordinal
 	persistence.Transition
-	spoiled bool // its child run, or its map, is refused
+	spoiled bool // its child run, its map or its activation is refused
 }
 
 func (r sent) bad() bool { return r.spoiled || string(r.Output) == BadPayload }
 
 func (s *side) transition(t persistence.Transition) persistence.Transition {
-	t.Edges = s.edges(t.Edges)
+	t.Edges, t.Activation = s.edges(t.Edges), s.activationOf(t.Activation)
 	return t
 }
 
@@ -64,11 +64,11 @@ func (w *differ) report(h held) sent {
 	switch {
 	case w.calm:
 		spread = 400
-	case w.kin, w.wide:
+	case w.kin, w.wide, w.driven:
 		spread = 100
 	}
 	switch n := w.IntN(spread); {
-	case n < 3, handled && n < 28, !h.run.Family.Parent.Run.IsZero() && w.chance(8), h.task.Dynamic != nil && n < 12:
+	case n < 3, handled && n < 28, !h.run.Family.Parent.Run.IsZero() && w.chance(8), h.task.Dynamic != nil && n < 12 && !h.task.IsSpawned():
 		r.Report, r.Class, r.Error = lifecycle.Errored, "test", anyOf(w, []string{"it broke", "no\x00 text \xff"})
 		r.Exhausted = w.chance(2)
 	case n < 7:
@@ -85,6 +85,7 @@ func (w *differ) report(h held) sent {
 		r.Output = fmt.Appendf(nil, "%d", w.count)
 	}
 	w.turn(&r, h)
+	w.turnStopped(&r, h)
 	if payload := w.taken(h); payload != nil && r.Report == lifecycle.Succeeded {
 		r.Output = payload
 	} else if w.chance(6) && payload == nil {
@@ -94,6 +95,9 @@ func (w *differ) report(h held) sent {
 		return r
 	}
 	switch {
+	case h.task.Traits.Has(workflow.TraitMachine):
+		w.activate(&r, h)
+		return r
 	case begins(h):
 		w.yield(&r, h)
 		return r
@@ -232,8 +236,8 @@ func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorde
 func transitions(batch []sent) string {
 	text := ""
 	for _, r := range batch {
-		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v child %+v map %+v retry %v in %v timeout %q",
-			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Child, r.Map, r.Retry, r.RetryIn, r.TimedOut)
+		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v child %+v map %+v activation %+v retry %v in %v timeout %q",
+			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Child, r.Map, r.Activation, r.Retry, r.RetryIn, r.TimedOut)
 	}
 	return text
 }
@@ -243,6 +247,8 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 	case lifecycle.AlreadyYours:
 		w.saw("transition already recorded")
 		switch {
+		case r.Activation != nil:
+			w.saw("activation repeated")
 		case r.Map != nil:
 			w.saw("map begun before")
 		case r.Child != nil:
@@ -253,6 +259,8 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 	case lifecycle.BadRow:
 		w.saw("bad row")
 		switch {
+		case r.Activation != nil && r.spoiled:
+			w.saw("activation refused")
 		case r.Map != nil && r.spoiled:
 			w.saw("map refused")
 		case r.spoiled:
@@ -262,6 +270,8 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 		w.diverge("unexpected answer %d", answer.Result)
 	case lifecycle.Moved:
 		switch {
+		case r.Activation != nil:
+			w.sawActivation(r)
 		case r.Map != nil:
 			w.sawSpread(r)
 		case r.Report == lifecycle.Yielded:
@@ -294,7 +304,7 @@ func (w *differ) recordInTx() {
 		return
 	}
 	h := anyOf(w, list)
-	if begins(h) || h.task.Traits.Has(workflow.TraitMap) {
+	if begins(h) || h.task.Traits&(workflow.TraitMap|workflow.TraitMachine) != 0 {
 		return // no function is called, or none in a transaction
 	}
 	r := w.report(h)

@@ -32,8 +32,11 @@ func (w *differ) registerGraphs(graphs []*workflow.Graph, queues []string) {
 		for i, g := range graphs {
 			for j, number := range numbers[i] {
 				node := g.OnFailure
-				if j < len(g.Nodes) {
+				switch {
+				case j < len(g.Nodes):
 					node = &g.Nodes[j]
+				case g.IsMachine(): // an older version of its state
+					node = &g.Nodes[0]
 				}
 				s.steps[number] = g.Name + "/" + node.Name
 				if !slices.Contains(s.known, number) {

@@ -117,7 +117,7 @@ func errorKind(err error) string {
 	for _, kind := range []error{
 		errGivenUp, persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
 		persistence.ErrDeadLetterNotFound, persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrStepNotFound,
-		persistence.ErrTenantsFull,
+		persistence.ErrTenantsFull, persistence.ErrNoMachine,
 	} {
 		if errors.Is(err, kind) {
 			return kind.Error()
@@ -171,6 +171,7 @@ func (w *differ) compareStates() {
 		w.diverge("invariants:\n%v", wrong)
 	}
 	w.sawMaps(&w.state, &states[0])
+	w.sawMachines(&w.state, &states[0])
 	w.state = states[0]
 }
 
@@ -185,6 +186,7 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 		for j := range r.Tasks {
 			task := &r.Tasks[j]
 			task.Children, task.Output, task.Progress = orNil(task.Children), orNil(task.Output), orNil(task.Progress)
+			task.Item = orNil(task.Item)
 			task.Pod, task.WakeAt = s.ordinal(task.Pod), flat(task.WakeAt)
 			task.Error = errorText(task.Class, task.Error)
 		}
@@ -237,7 +239,7 @@ func (s *side) grants(list []persistence.Grant) []persistence.Grant {
 		if want := g.Workflow + "/" + declared; s.steps[g.Handler] != want {
 			g.Step += fmt.Sprintf(" under the handler of %s", s.steps[g.Handler])
 		}
-		g.Handler = 0
+		g.Handler, g.Machine = 0, s.machineGrant(g.Machine)
 		g.BegunAt, g.QueuedAt, g.StartedAt = flat(g.BegunAt), flat(g.QueuedAt), flat(g.StartedAt)
 		g.Parents, g.Failed = outcomes(g.Parents), outcomes(g.Failed)
 	}

@@ -174,7 +174,7 @@ func (w *differ) waiting() (tasks []workflow.TaskID) {
 	for i := range w.state.Runs {
 		r := &w.state.Runs[i]
 		for j := range r.Tasks {
-			if r.Tasks[j].State == lifecycle.Waiting {
+			if t := &r.Tasks[j]; t.State == lifecycle.Waiting && !t.Traits.Has(workflow.TraitMachine) && !t.IsSpawned() {
 				tasks = append(tasks, workflow.TaskID{Run: r.ID, Step: r.Tasks[j].Step})
 			}
 		}

@@ -24,7 +24,7 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 
 // differGraphs are the workflows of a differential test.
 func differGraphs() []*workflow.Graph {
-	return append(slices.Concat(families(), wideGraphs()),
+	return append(slices.Concat(families(), wideGraphs(), machineGraphs()),
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
 		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(), gated(),
@@ -91,8 +91,10 @@ func (w *differ) draft() trigger {
 		list = list[:kin]
 	case w.wide && !w.chance(4):
 		list = list[kin:wide]
+	case w.driven && !w.chance(3):
+		list = list[wide : wide+len(machineGraphs())]
 	case !w.kin && !w.chance(8):
-		list = list[wide:]
+		list = list[wide+len(machineGraphs()):]
 	}
 	g := anyOf(w, list)
 	if w.ids%16 == 0 { // of few others a failure is handled
@@ -141,6 +143,9 @@ func (w *differ) draft() trigger {
 		t.Queue = "other"
 	}
 	for i := range g.Nodes {
+		if g.IsMachine() {
+			break // nothing is decided on its input
+		}
 		// An instant in an input waits where Advance does not reach.
 		if edge, ok := w.condition(&g.Nodes[i], 25, -short, never); ok {
 			t.Edges = append(t.Edges, edge)
