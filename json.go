@@ -62,6 +62,9 @@ type (
 	plainStep   StepStatus
 	plainParent DeadParent
 	plainDetail DeadLetterDetail
+	plainEntry  MachineEntry
+	plainPage   MachineHistory
+	plainState  MachineStatus
 
 	stepJSON struct {
 		*plainStep
@@ -77,6 +80,23 @@ type (
 		*plainDetail
 
 		Input payload `json:"input,omitzero"`
+	}
+	entryJSON struct {
+		*plainEntry
+
+		Payload payload `json:"payload,omitzero"`
+	}
+	historyJSON struct {
+		*plainPage
+
+		BaseState payload `json:"base_state,omitzero"`
+		Input     payload `json:"input,omitzero"`
+		State     payload `json:"state,omitzero"`
+	}
+	machineJSON struct {
+		*plainState
+
+		State payload `json:"state,omitzero"`
 	}
 )
 
@@ -116,6 +136,53 @@ func (d *DeadLetterDetail) UnmarshalJSON(text []byte) error {
 	form := detailJSON{plainDetail: (*plainDetail)(d)}
 	err := json.Unmarshal(text, &form)
 	d.Input = form.Input
+	return err
+}
+
+// MarshalJSON implements json.Marshaler; docs/json.md has the form.
+func (e MachineEntry) MarshalJSON() ([]byte, error) {
+	return json.Marshal(entryJSON{(*plainEntry)(&e), e.Payload})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *MachineEntry) UnmarshalJSON(text []byte) error {
+	form := entryJSON{plainEntry: (*plainEntry)(e)}
+	err := json.Unmarshal(text, &form)
+	e.Payload = form.Payload
+	return err
+}
+
+// MarshalJSON implements json.Marshaler; docs/json.md has the form.
+func (h MachineHistory) MarshalJSON() ([]byte, error) {
+	return json.Marshal(historyJSON{(*plainPage)(&h), notNil(h.BaseState), h.Input, notNil(h.State)})
+}
+
+// notNil returns a payload without bytes as none: nothing encodes a state as that.
+func notNil(state []byte) payload {
+	if len(state) == 0 {
+		return nil
+	}
+	return state
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *MachineHistory) UnmarshalJSON(text []byte) error {
+	form := historyJSON{plainPage: (*plainPage)(h)}
+	err := json.Unmarshal(text, &form)
+	h.BaseState, h.Input, h.State = form.BaseState, form.Input, form.State
+	return err
+}
+
+// MarshalJSON implements json.Marshaler; docs/json.md has the form.
+func (s MachineStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(machineJSON{(*plainState)(&s), notNil(s.State)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *MachineStatus) UnmarshalJSON(text []byte) error {
+	form := machineJSON{plainState: (*plainState)(s)}
+	err := json.Unmarshal(text, &form)
+	s.State = form.State
 	return err
 }
 

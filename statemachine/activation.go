@@ -42,6 +42,7 @@ type turn struct {
 	run       troupe.RunID
 	entry     int64
 	now       time.Time
+	random    *rand.Rand // of the handler that is being called
 	started   int32 // by the machine, those of this activation included
 	starts    []start
 	cancels   []int32
@@ -66,10 +67,14 @@ type start struct {
 // handler is called for it.
 func (a *Activation[S, O]) Now() time.Time { return a.turn.now }
 
-// Rand returns random numbers that are the same whenever a handler is called for this.
+// Rand returns random numbers that are the same whenever a handler is called for this. Calls of one
+// handler continue them.
 func (a *Activation[S, O]) Rand() *rand.Rand {
-	run := a.turn.run
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(run[8:])^uint64(a.turn.entry), binary.BigEndian.Uint64(run[:8]))) //nolint:gosec // it has to repeat
+	t := a.turn
+	if t.random == nil {
+		t.random = rand.New(rand.NewPCG(binary.BigEndian.Uint64(t.run[8:])^uint64(t.entry), binary.BigEndian.Uint64(t.run[:8]))) //nolint:gosec // it has to repeat
+	}
+	return t.random
 }
 
 // Run returns the run that the machine is.

@@ -92,7 +92,7 @@ func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.
 // at lets a handler be called for an entry. What it sees of the instant is the same on each pod, in
 // each store and when entries are replayed.
 func (t *turn) at(entry int64, at time.Time) {
-	t.entry, t.now, t.open = entry, micros(at), true
+	t.entry, t.now, t.open, t.random = entry, micros(at), true, nil
 }
 
 // micros is an instant in UTC and whole microseconds, rounded up as on the way to a pod.
