@@ -20,6 +20,7 @@ type sample struct {
 	detail DeadLetterDetail
 
 	elements ElementPage
+	history  MachineHistory
 }
 
 func newSample() sample {
@@ -62,6 +63,14 @@ func newSample() sample {
 			{Step: 9, Name: "files[4]", State: StateFailed, Attempt: 2, OutputSize: -1, PodName: "pod-b", Class: "torn", Error: "unexpected EOF", StartedAt: at, FinishedAt: at},
 		},
 	})
+	s.history = MachineHistory{
+		Run: run, Tenant: "acme", Workflow: "order", BegunAt: at.UTC(), Input: []byte(`{"customer":"c-17"}`),
+		Version: 1, State: []byte(`{"charged":["r-1"]}`), Handled: 3, Started: 2, Entries: []MachineEntry{
+			{N: 1, Kind: "completed", At: at.UTC(), Name: "charge#1", Payload: []byte(`"r-1"`)},
+			{N: 2, Kind: "signal", At: at.UTC(), Name: "noted", Payload: []byte("\x89PNG")},
+			{N: 3, Kind: "failed", At: at.UTC(), Name: "charge#2", Class: "declined", Error: "card declined"},
+		},
+	}
 	return s
 }
 
@@ -69,7 +78,9 @@ func newSample() sample {
 func TestJSONPage(t *testing.T) {
 	s := newSample()
 	text := read(t, "docs/json.md")
-	for name, value := range map[string]any{"status": s.status, "events": s.events, "runs": s.page, "elements": s.elements, "dead-letter": s.detail} {
+	for name, value := range map[string]any{
+		"status": s.status, "events": s.events, "runs": s.page, "elements": s.elements, "dead-letter": s.detail, "history": s.history,
+	} {
 		form, err := json.MarshalIndent(value, "", "  ")
 		require.NoError(t, err)
 		text = replaceBlock(t, text, name, "json", string(form))
@@ -86,6 +97,9 @@ func TestJSONIsReadBack(t *testing.T) {
 	requireReadBack(t, s.page)
 	requireReadBack(t, s.detail)
 	requireReadBack(t, s.elements)
+	requireReadBack(t, s.history)
+	requireReadBack(t, MachineHistory{Base: 7, BaseVersion: 1, BaseState: []byte("\x00"), BaseStarted: 3, Version: 2, State: []byte("{}"), Entries: []MachineEntry{}, Next: 9})
+	requireReadBack(t, MachineStatus{Version: 1, State: []byte(`[1]`), Handled: 3, Arrived: 4, Started: 5})
 	requireReadBack(t, StepStatus{Name: "files", Map: s.elements.Map})
 	requireReadBack(t, DeadLetterPage{Letters: []DeadLetter{s.detail.DeadLetter}, Next: s.detail.ID})
 	for _, output := range []string{
@@ -123,6 +137,9 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 		{MapStatus{}, []string{"items", "completed", "failed", "open", "left"}},
 		{ElementStatus{}, []string{"item", "name", "state", "attempt", "losses", "output_size", "class", "error", "pod"}},
 		{ElementPage{}, []string{"map", "elements"}},
+		{MachineStatus{}, []string{"version", "handled", "arrived", "started"}},
+		{MachineHistory{}, []string{"run", "tenant", "workflow", "base", "base_version", "base_started", "version", "handled", "started", "entries"}},
+		{MachineEntry{}, []string{"n", "kind", "at", "name"}},
 		{Event{}, []string{"step", "n", "kind", "at"}},
 		{DeadLetter{}, []string{"id", "run", "workflow", "step", "handler", "queue", "tenant", "reason", "class", "error", "attempts", "losses", "created_at", "died_at", "requeues"}},
 		{DeadParent{}, []string{"step", "state", "size"}},

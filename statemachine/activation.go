@@ -43,7 +43,7 @@ type turn struct {
 	entry     int64
 	now       time.Time
 	random    *rand.Rand // of the handler that is being called
-	started   int32 // by the machine, those of this activation included
+	started   int32      // by the machine, those of this activation included
 	starts    []start
 	cancels   []int32
 	canceled  map[int32]bool // in this activation

@@ -24,8 +24,8 @@ func runsCommand(w world) *cobra.Command {
 		Use:   "runs",
 		Short: "List, show, follow, cancel, requeue, trigger and signal runs",
 		Long: `Runs: list them, show one with its steps, follow its events, cancel, requeue and
-trigger them, send them signals. Each works on the database alone, beside pods or
-without any.
+trigger them, send them signals, read the states of state machines. Each works on the
+database alone, beside pods or without any.
 
 With --json a command prints one object on one line, with --jsonl an object on
 each line; docs/command.md of the project says which.
@@ -38,7 +38,7 @@ not there, 4 the run of trigger --wait has failed or was canceled.`,
 	f.add(c)
 	c.AddCommand(
 		runsList(w, f), runsChildren(w, f), runsElements(w, f), runsShow(w, f), runsEvents(w, f), runsTail(w, f), runsCancel(w, f), runsRequeue(w, f), runsTrigger(w, f),
-		runsSignal(w, f),
+		runsSignal(w, f), runsState(w, f), runsReplay(w, f),
 	)
 	return c
 }

@@ -127,8 +127,12 @@ func eventText(e *troupe.Event) string {
 	add(about && noRun == nil, "run %s", e.By)
 	elements := strings.HasSuffix(e.By, " elements") // the name of a signal has no space
 	add(elements, "for %s", e.By)
+	about = about || e.Kind == "signal_refused"
 	add(e.By != "" && about && noRun != nil && !elements, "signal %s", e.By)
-	add(e.By != "" && !about, "by %s", e.By)
+	entries := e.Kind == "activated" // By is how many entries the machine has handled
+	add(entries, "%s", e.By)
+	add(e.Kind == "trimmed", "events of this kind up to number %d were removed", e.N)
+	add(e.By != "" && !about && !entries, "by %s", e.By)
 	add(e.Class != "" || e.Text != "", "%s", failureText(e.Class, output.Error(e.Text)))
 	return strings.Join(parts, ", ")
 }

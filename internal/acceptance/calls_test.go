@@ -56,6 +56,10 @@ func (f *frozen) Elements(ctx context.Context, tenant string, of workflow.TaskID
 	return asked(ctx, f, func() (persistence.ElementPage, error) { return f.Store.Elements(ctx, tenant, of, query) })
 }
 
+func (f *frozen) Machine(ctx context.Context, tenant string, run troupe.RunID, query persistence.EntryQuery) (persistence.MachineRow, error) {
+	return asked(ctx, f, func() (persistence.MachineRow, error) { return f.Store.Machine(ctx, tenant, run, query) })
+}
+
 func (f *frozen) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	return asked(ctx, f, func() (persistence.TriggerAnswer, error) { return f.Store.TriggerInTx(ctx, tx, t) })
 }
@@ -195,10 +199,16 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		"Reader.Elements": elementsCall(func(ctx context.Context, f troupe.ElementFilter) (troupe.ElementPage, error) {
 			return reader.Elements(ctx, "", run.ID(), "step", f)
 		}),
-		"DeadLetters.List":  func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
-		"DeadLetters.Count": func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
-		"DeadLetters.Show":  func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
-		"DeadLetters.Purge": func(ctx context.Context) error { _, err := letters.Purge(ctx, troupe.DeadLetterFilter{}); return err },
+		"Run.Machine":           func(ctx context.Context) error { _, err := run.Machine(ctx); return err },
+		"Engine.Machine":        func(ctx context.Context) error { _, err := engine.Machine(ctx, "", run.ID()); return err },
+		"Reader.Machine":        func(ctx context.Context) error { _, err := reader.Machine(ctx, "", run.ID()); return err },
+		"Run.MachineHistory":    func(ctx context.Context) error { _, err := run.MachineHistory(ctx, 0); return err },
+		"Engine.MachineHistory": func(ctx context.Context) error { _, err := engine.MachineHistory(ctx, "", run.ID(), 0); return err },
+		"Reader.MachineHistory": func(ctx context.Context) error { _, err := reader.MachineHistory(ctx, "", run.ID(), 0); return err },
+		"DeadLetters.List":      func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
+		"DeadLetters.Count":     func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
+		"DeadLetters.Show":      func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
+		"DeadLetters.Purge":     func(ctx context.Context) error { _, err := letters.Purge(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Requeue": func(ctx context.Context) error {
 			_, err := letters.Requeue(ctx, "", letter, troupe.RequeueOptions{})
 			return err
