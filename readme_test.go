@@ -19,12 +19,7 @@ func TestReadmePage(t *testing.T) {
 	_, example, _ = strings.Cut(example, "\ntype Order struct")
 	example, _, _ = strings.Cut(example, "\nfunc pay(")
 	text = replaceBlock(t, text, "quickstart", "go", "type Order struct"+example)
-	_, signal, _ := strings.Cut(read(t, "example_signal_test.go"), "\ntype Approval struct")
-	signal, _, _ = strings.Cut(signal, "\nfunc refund(")
-	text = replaceBlock(t, text, "signal", "go", "type Approval struct"+signal)
-	_, ingestion, _ := strings.Cut(read(t, "example_map_test.go"), "\nvar Ingestion")
-	ingestion, _, _ = strings.Cut(ingestion, "\nfunc list(")
-	text = replaceBlock(t, text, "map", "go", "var Ingestion"+ingestion)
+	text = replaceBlock(t, text, "machine", "go", machineExample(t))
 	text = replaceBlock(t, text, "diagram", "mermaid", read(t, "docs/diagrams/task.mmd"))
 	_, tree, _ := strings.Cut(read(t, "docs/diagrams/supervision.txt"), "\n\n")
 	text = replaceBlock(t, text, "tree", "", tree)
@@ -47,6 +42,21 @@ func TestServicePage(t *testing.T) {
 		shown += strings.Count(block[1], "\n")
 	}
 	require.LessOrEqual(t, shown, 60)
+}
+
+// machineExample is the machine that pages show.
+func machineExample(t *testing.T) string {
+	t.Helper()
+	_, code, found := strings.Cut(read(t, "example_machine_test.go"), "\nvar Sales")
+	require.True(t, found)
+	code, _, found = strings.Cut(code, "\n// A machine decides")
+	require.True(t, found)
+	return "var Sales" + code
+}
+
+// The guide to state machines begins with the same one.
+func TestStateMachinesPage(t *testing.T) {
+	checkPage(t, "docs/state-machines.md", replaceBlock(t, read(t, "docs/state-machines.md"), "machine", "go", machineExample(t)))
 }
 
 // The guide to moving shows the code of its example.
