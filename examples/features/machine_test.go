@@ -76,7 +76,7 @@ func TestAnActivityIsRetried(t *testing.T) {
 // delivery is what a machine remembers of a message that it has to deliver.
 type delivery struct {
 	Message string
-	Failed  int // how often all attempts of a day were in vain
+	Failed  int // on how many days all attempts failed
 }
 
 // deliveries posts a message, three times within moments if it has to, and again on the next two
