@@ -11,9 +11,9 @@ import (
 
 const stepsPerSecond = "steps" + perSecond
 
-// chains measures so many runs at once, each of which has one step at a time. One
+// chains measures so many runs of a shape at once, each of which has one step at a time. One
 // alone goes before them.
-func chains(runs int) func(context.Context, *Bench) ([]Figure, error) {
+func chains(shape peer.Shape, runs int) func(context.Context, *Bench) ([]Figure, error) {
 	return func(ctx context.Context, b *Bench) ([]Figure, error) {
 		p, err := b.started(ctx, b.size.warm)
 		if err != nil {
@@ -24,17 +24,17 @@ func chains(runs int) func(context.Context, *Bench) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		alone := newLoad(b, peer.Chain, 1, 1)
+		alone := newLoad(b, shape, 1, 1)
 		if _, err := b.run(ctx, p, alone, warmUp); err != nil {
 			return nil, err
 		}
-		l := newLoad(b, peer.Chain, runs, runs)
+		l := newLoad(b, shape, runs, runs)
 		l.next.Store(alone.next.Load())
 		rate, err := b.run(ctx, p, l, b.size.flow)
 		if err != nil {
 			return nil, err
 		}
-		steps := float64(peer.Chain.Steps())
+		steps := float64(shape.Steps())
 		costs, err := b.costs(ctx, p, before, steps*float64(l.next.Load()))
 		return append([]Figure{{Value: steps * rate, Unit: stepsPerSecond, Higher: true}}, costs...), err
 	}
@@ -79,39 +79,41 @@ func fanOut(ctx context.Context, b *Bench) ([]Figure, error) {
 	}, costs...), err
 }
 
-// parentMax bounds the parents of one measurement.
-const parentMax = 1000
+// oneByOneMax bounds the runs of one measurement.
+const oneByOneMax = 1000
 
-// children measures parents of child runs, one at a time, after some that do not count.
-func children(ctx context.Context, b *Bench) ([]Figure, error) {
-	const throwAway = 3 // the first open connections and prepare statements
-	p, err := b.started(ctx, b.size.warm)
-	if err != nil {
-		return nil, err
-	}
-	server.ResetPeak()
-	before, err := b.usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var took []int64
-	var began time.Time
-	for id := int64(0); id < throwAway+aloneMin || id < parentMax && time.Since(began) < b.size.flow; id++ {
-		if id == throwAway {
-			took, began = nil, time.Now()
-		}
-		asked := peer.Now()
-		if err := p.Enqueue(ctx, peer.Job{ID: id, Shape: peer.Parent}); err != nil {
+// oneByOne measures runs of so many steps, one at a time, to their durable end, after some that do not
+// count.
+func oneByOne(shape peer.Shape, steps float64) func(context.Context, *Bench) ([]Figure, error) {
+	return func(ctx context.Context, b *Bench) ([]Figure, error) {
+		const throwAway = 3 // the first open connections and prepare statements
+		p, err := b.started(ctx, b.size.warm)
+		if err != nil {
 			return nil, err
 		}
-		if err := b.finished(ctx, p, id+1); err != nil {
+		server.ResetPeak()
+		before, err := b.usage(ctx)
+		if err != nil {
 			return nil, err
 		}
-		took = append(took, peer.Now()-asked)
+		var took []int64
+		var began time.Time
+		for id := int64(0); id < throwAway+aloneMin || id < oneByOneMax && time.Since(began) < b.size.flow; id++ {
+			if id == throwAway {
+				took, began = nil, time.Now()
+			}
+			asked := peer.Now()
+			if err := p.Enqueue(ctx, peer.Job{ID: id, Shape: shape}); err != nil {
+				return nil, err
+			}
+			if err := b.finished(ctx, p, id+1); err != nil {
+				return nil, err
+			}
+			took = append(took, peer.Now()-asked)
+		}
+		costs, err := b.costs(ctx, p, before, steps*float64(throwAway+len(took)))
+		return append(latencies(len(took), func(i int64) int64 { return took[i] }), costs...), err
 	}
-	const steps = 2 + 2*peer.Children // a child run is a step of its parent, and has one
-	costs, err := b.costs(ctx, p, before, steps*float64(throwAway+len(took)))
-	return append(latencies(len(took), func(i int64) int64 { return took[i] }), costs...), err
 }
 
 // definitions are what the process of a start has.

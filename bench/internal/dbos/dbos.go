@@ -32,7 +32,7 @@ func Entry() peer.Entry {
 				For: []peer.Kind{peer.Fairness}, Rate: 2000, Runs: 800,
 			},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent, peer.Machine},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }

@@ -37,7 +37,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900, Runs: 150},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait, peer.Parent, peer.Machine},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }

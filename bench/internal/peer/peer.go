@@ -59,6 +59,7 @@ const (
 	Orders  Shape = "orders"  // branches, skipped steps, a merge
 	Nap     Shape = "nap"     // a durable sleep, then a step
 	Wait    Shape = "wait"    // a step, a wait for a signal, then a step
+	Machine Shape = "machine" // 20 steps, one after the other, of what reacts to their ends; each gives 100 bytes
 	Parent  Shape = "parent"  // a step, then 200 child runs of one step each at once, then a step that waits for all
 )
 

@@ -64,7 +64,7 @@ func (p *pod) trigger(ctx context.Context, shape peer.Shape, jobs []peer.Job) er
 	return err
 }
 
-func workflowOf(shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
+func workflowOf(shape peer.Shape, probe *peer.Probe) troupe.Definition[peer.Job, string] {
 	switch shape {
 	case peer.Single:
 		return single(probe)
@@ -76,6 +76,8 @@ func workflowOf(shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, 
 		return wait(probe)
 	case peer.Parent:
 		return parent(probe)
+	case peer.Machine:
+		return machine(probe)
 	case peer.Diamond, peer.Chain, peer.FanOut: // graphs
 	}
 	return graph(string(shape), shape, probe)

@@ -32,7 +32,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000, Runs: 8000},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap, peer.Wait, peer.Parent},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap, peer.Wait, peer.Parent, peer.Machine},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
