@@ -38,6 +38,12 @@ func (p *podProcess) call(ctx context.Context) {
 			p.spread(ctx, n/2, key)
 			continue
 		}
+		if p.spec.Machines && n%2 == 0 {
+			if run := p.store(ctx, machineName, key, troupe.Tenant("tenant-0")); run != nil {
+				p.await(ctx, run, key)
+			}
+			continue
+		}
 		run := p.triggerSingle(ctx, n, key)
 		if run == nil {
 			continue

@@ -43,6 +43,7 @@ type podSpec struct {
 
 	Children bool // every second run has child runs
 	Maps     bool // every second run has a map
+	Machines bool // every second run is a state machine
 }
 
 // tuning is what tests change about the engine.

@@ -32,6 +32,10 @@ func (p *podProcess) register() error {
 		}
 		p.shapes.handles[w.Name()] = handle
 	}
+	var err error
+	if p.shapes.handles[machineName], err = troupe.Register(p.engine, p.machine()); err != nil {
+		return err
+	}
 	return p.spec.Soak.register(p)
 }
 
