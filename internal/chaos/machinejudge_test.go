@@ -86,7 +86,7 @@ func (y *yard) judgeStates() {
 			late++
 		}
 	}
-	y.t.count("machines completed", y.number(`select count(*)::int from troupe.run_list where workflow = $1 and state = 'completed'`, machineName))
+	y.t.count("machines completed", y.number(`select count(*)::int from troupe.run_list where workflow = $1 and 'completed' = state`, machineName))
 	y.t.count("activities completed", done)
 	y.t.count("activities failed for good, and handled", rejected)
 	y.t.count("activities lost", lost)
