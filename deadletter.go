@@ -43,6 +43,10 @@ var (
 	// ErrRunGone: the run of the dead letter is no longer kept, so there is nothing
 	// to go on from. RequeueOptions.FromStart begins anew.
 	ErrRunGone = errors.New("the run of the dead letter is no longer kept")
+	// ErrFailureHandled: the state machine of the run has handled the failure, or has completed,
+	// so a run that goes on from its state has no use for the activity. Requeue the letter of the
+	// machine itself, if it has one; trigger a new run; or begin anew with RequeueOptions.FromStart.
+	ErrFailureHandled = errors.New("the machine of the run has handled the failure")
 )
 
 // DeadLetter is a step of a run that failed for good. It outlives its run.
@@ -59,6 +63,7 @@ type DeadLetter struct {
 	Error      string     `json:"error"`    // its text, at most 8 KiB
 	Attempts   int        `json:"attempts"` // that ended with an error
 	Losses     int        `json:"losses"`   // attempts lost with their pod
+	Handled    bool       `json:"handled"`  // the failure did not fail the run by itself: children of the step hold it by [Settled], or a state machine hears of it
 	CreatedAt  time.Time  `json:"created_at"`
 	StartedAt  time.Time  `json:"started_at,omitzero"` // of the last attempt; zero: there was none
 	DiedAt     time.Time  `json:"died_at"`
@@ -171,7 +176,7 @@ func deadLetter(l *persistence.DeadLetter) DeadLetter {
 	return DeadLetter{
 		ID: deadID(l.Task), Run: l.Task.Run, Workflow: l.Workflow, Step: l.Step,
 		Handler: handlerText(l.Handler), Queue: l.Queue, Tenant: l.Tenant, Reason: l.Reason,
-		Class: l.Class, Error: l.Error, Attempts: int(l.Attempts), Losses: int(l.Lost),
+		Class: l.Class, Error: l.Error, Attempts: int(l.Attempts), Losses: int(l.Lost), Handled: l.Handled,
 		CreatedAt: utc(l.CreatedAt), StartedAt: utc(l.StartedAt), DiedAt: utc(l.DiedAt),
 		Requeues: int(l.Requeues), RequeuedAt: utc(l.RequeuedAt), RequeuedAs: l.RequeuedAs,
 	}

@@ -35,12 +35,20 @@ type RequeueOptions struct {
 	Payload []byte
 	// Again requeues letters that were requeued before, too.
 	Again bool
+
+	// Retry and AttemptTimeout hold for every step of the new run, every activity of a machine and
+	// every element of a map, in place of what the program says; zero: that holds. They belong to
+	// the new run: one that continues it has them only if it is asked again. Retry is whole: zero
+	// fields have their defaults, and not the values of the program. Retry.If is code, and cannot
+	// be given here. Handlers of machines keep their own.
+	Retry          Retry
+	AttemptTimeout time.Duration
 }
 
 // Requeued is what became of a requeue.
 type Requeued struct {
 	Run       RunID // the new run
-	TakenOver int   // steps whose outputs it takes over; they are not executed again
+	TakenOver int   // steps whose outputs it takes over, and which are not executed again; of a machine: what has completed and its state does not know of yet
 	Letters   int   // dead letters of the ended run, all of which get their chance in the new one
 }
 
@@ -51,6 +59,7 @@ type RequeueReport struct {
 	Letters   int     // dead letters that they give another chance
 	GoOn      int     // letters left alone: their runs have not ended yet
 	Gone      int     // letters left alone: their runs are no longer kept
+	Handled   int     // letters left alone: state machines have handled these failures
 }
 
 // Requeue lets the run of a dead letter go on, as a new run. The ended run stays
@@ -59,8 +68,12 @@ type RequeueReport struct {
 // executed, under the same idempotency keys as before. All dead letters of the
 // run count as requeued. It returns when that is durable.
 //
+// A state machine goes on from its state: that before the activation that failed. It hears of
+// what that has not handled. What it has started and has not completed is executed again, under
+// the same ids and keys, unless the machine has handled how it ended, or has canceled it.
+//
 // It fails with [ErrDeadLetterNotFound], [ErrRequeuedBefore], [ErrRunGoesOn],
-// [ErrRunGone], or a [*TriggerError] if an option is refused.
+// [ErrRunGone], [ErrFailureHandled], or a [*TriggerError] if an option is refused.
 func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options RequeueOptions) (Requeued, error) {
 	office, err := d.open()
 	if err != nil {
@@ -120,10 +133,12 @@ func (d *DeadLetters) RequeueAll(
 			if filter.Limit > 0 && len(report.Runs) == filter.Limit {
 				return report, nil
 			}
-			last = page[i].Task.Run
 			answer, err := office.requeue(ctx, page[i].Tenant, page[i].Task, options)
-			if err := report.add(answer, err); err != nil {
-				return report, fmt.Errorf("requeue %s: %w", deadID(page[i].Task), err)
+			if wrong := report.add(answer, err); wrong != nil {
+				return report, fmt.Errorf("requeue %s: %w", deadID(page[i].Task), wrong)
+			}
+			if !errors.Is(err, ErrFailureHandled) { // that of the machine may come behind it
+				last = page[i].Task.Run
 			}
 			made[answer.Run] = true
 		}
@@ -143,6 +158,8 @@ func (r *RequeueReport) add(answer persistence.RequeueAnswer, err error) error {
 		r.GoOn++
 	case errors.Is(err, ErrRunGone):
 		r.Gone++
+	case errors.Is(err, ErrFailureHandled):
+		r.Handled++
 	case errors.Is(err, ErrRequeuedBefore), errors.Is(err, ErrDeadLetterNotFound): // another caller was faster
 	case err != nil:
 		return err
@@ -181,6 +198,8 @@ func (o *deadOffice) requeue(
 		return answer, fmt.Errorf("%w: wait for the end of run %v, or cancel it", ErrRunGoesOn, task.Run)
 	case persistence.RunGone:
 		return answer, fmt.Errorf("%w: requeue it from the start, in a program that registers its workflow if conditions look at the input", ErrRunGone)
+	case persistence.LetterLeftBehind:
+		return answer, fmt.Errorf("%w, or has completed, and would not hear of another attempt: requeue the letter of the machine itself if it has one, trigger a new run, or requeue this letter from the start (FromStart)", ErrFailureHandled)
 	case persistence.InputUnjudged:
 		_, err := called(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, o.unjudged(ctx, tenant, task) })
 		return answer, err
@@ -225,6 +244,11 @@ func (o *deadOffice) order(
 		Letter: task, Tenant: tenant, Run: o.newRun(), Again: options.Again, At: options.At, Queue: options.Queue,
 		Labels: maps.Clone(options.Labels), TraceContext: o.trace(ctx), Fresh: options.FromStart || options.Input != nil || options.Payload != nil,
 	}
+	held, err := options.heldFor()
+	if err != nil {
+		return order, err
+	}
+	order.Options = held
 	var letter persistence.DeadDetail
 	if o.judge != nil {
 		read, err := o.store.DeadLetter(ctx, tenant, task)

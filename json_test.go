@@ -141,7 +141,7 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 		{MachineHistory{}, []string{"run", "tenant", "workflow", "base", "base_version", "base_started", "version", "handled", "started", "entries"}},
 		{MachineEntry{}, []string{"n", "kind", "at", "name"}},
 		{Event{}, []string{"step", "n", "kind", "at"}},
-		{DeadLetter{}, []string{"id", "run", "workflow", "step", "handler", "queue", "tenant", "reason", "class", "error", "attempts", "losses", "created_at", "died_at", "requeues"}},
+		{DeadLetter{}, []string{"id", "run", "workflow", "step", "handler", "queue", "tenant", "reason", "class", "error", "attempts", "losses", "handled", "created_at", "died_at", "requeues"}},
 		{DeadParent{}, []string{"step", "state", "size"}},
 	} {
 		form, err := json.Marshal(c.of)

@@ -81,7 +81,7 @@ func startTask(g *persistence.Grant, queue string) *messages.StartTask {
 	t.Input, t.LargeInput, t.InputSize = g.Input, g.LargeInput, int64(g.InputSize)
 	t.Item, t.Machine = g.Item, machineGrant(g.Machine)
 	t.Parents, t.Failed, t.LastProgress, t.Kept = stepOutcomes(g.Parents), stepOutcomes(g.Failed), g.LastProgress, g.Kept
-	t.Canceling = g.Canceling
+	t.Canceling, t.Options = g.Canceling, g.Options
 	if !g.KeyRun.IsZero() {
 		t.KeyRun = m.keyRun[:]
 	}

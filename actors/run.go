@@ -74,7 +74,7 @@ const restFor = time.Second
 const restLost = 10 * time.Second
 
 func newRun(rt *runtime, ports runPorts, task *messages.StartTask, h *held) *run {
-	return &run{base: base{rt: rt}, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool, function: rt.functions[task.GetHandler()]}
+	return &run{base: base{rt: rt}, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool, function: functionFor(rt, task)}
 }
 
 // Receive implements protoactor's Actor.

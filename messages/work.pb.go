@@ -690,6 +690,7 @@ type StartTask struct {
 	Declared      string                 `protobuf:"bytes,25,opt,name=declared,proto3" json:"declared,omitempty"` // the step whose function a dynamic task executes; none: step_name
 	Item          []byte                 `protobuf:"bytes,26,opt,name=item,proto3" json:"item,omitempty"`         // of an element of a map, or the input of what a machine has started
 	Machine       *MachineGrant          `protobuf:"bytes,27,opt,name=machine,proto3" json:"machine,omitempty"`   // of a machine
+	Options       string                 `protobuf:"bytes,28,opt,name=options,proto3" json:"options,omitempty"`   // that hold for the run in place of what its program says; "": none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +898,13 @@ func (x *StartTask) GetMachine() *MachineGrant {
 		return x.Machine
 	}
 	return nil
+}
+
+func (x *StartTask) GetOptions() string {
+	if x != nil {
+		return x.Options
+	}
+	return ""
 }
 
 // MachineGrant is what an activation of a machine begins with.
@@ -2022,7 +2030,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xa7\a\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xc1\a\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -2052,7 +2060,8 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"input_size\x18\x18 \x01(\x03R\tinputSize\x12\x1a\n" +
 	"\bdeclared\x18\x19 \x01(\tR\bdeclared\x12\x12\n" +
 	"\x04item\x18\x1a \x01(\fR\x04item\x12:\n" +
-	"\amachine\x18\x1b \x01(\v2 .troupe.messages.v1.MachineGrantR\amachine\x1a9\n" +
+	"\amachine\x18\x1b \x01(\v2 .troupe.messages.v1.MachineGrantR\amachine\x12\x18\n" +
+	"\aoptions\x18\x1c \x01(\tR\aoptions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc4\x01\n" +

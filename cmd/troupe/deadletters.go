@@ -38,7 +38,9 @@ func deadLettersCommand(w world) *cobra.Command {
 A requeue lets the run continue as a new run: steps that completed are taken over,
 the failed one and all that comes after it are executed. Of a map that failed, the
 elements that completed are taken over, and the others are executed. The ended run
-stays.
+stays. --attempts and --attempt-timeout hold for the new run in place of what its
+program says. A state machine goes on from its state; the letter of a failure that it
+has handled is not requeued.
 The new run is of the definition that the ended run had, with --from-start, too:
 a pod of that version has to live. Letters of a workflow that has changed are
 requeued from the start in a program that registers the new version.
@@ -51,15 +53,15 @@ there. A time that never was, a run that does not exist and a next page that doe
 not exist are null.
 
   list     {"letters": [{"id", "run", "workflow", "step", "tenant", "reason",
-           "class", "error", "attempts", "losses", "created_at", "started_at",
-           "died_at", "requeues", "requeued_at", "requeued_as"}, …],
+           "class", "error", "attempts", "losses", "handled", "created_at",
+           "started_at", "died_at", "requeues", "requeued_at", "requeued_as"}, …],
            "next": what --after takes for the next page}
   count    {"count"}
   show     the keys of a letter, and "run_kept", "input", "parents": [{"step",
            "state", "output", "size"}, …], "events": [{"at", "kind", "by", "class",
            "text"}, …]; a payload that is not JSON is its bytes in base64
   requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone",
-           "unserved": new runs with steps that no living pod registers}
+           "handled", "unserved": new runs with steps that no living pod registers}
   purge    {"purged"}`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -238,6 +240,9 @@ func printDetail(out io.Writer, d *troupe.DeadLetterDetail) error {
 	f.Add("reason", "%v", d.Reason)
 	f.Add("class", "%s", d.Class)
 	f.Add("attempts", "%d, lost %d", d.Attempts, d.Losses)
+	if d.Handled {
+		f.Add("handled", "the failure did not fail the run by itself")
+	}
 	f.Add("run", "%v, created %s, kept: %v", d.Run, output.Stamp(d.CreatedAt), d.RunKept)
 	f.Add("died", "%s", output.Stamp(d.DiedAt))
 	if d.Requeues > 0 {

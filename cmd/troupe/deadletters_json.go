@@ -19,6 +19,7 @@ type letterJSON struct {
 	Error      string     `json:"error"`
 	Attempts   int        `json:"attempts"`
 	Losses     int        `json:"losses"`
+	Handled    bool       `json:"handled"`
 	CreatedAt  *time.Time `json:"created_at"`
 	StartedAt  *time.Time `json:"started_at"`
 	DiedAt     *time.Time `json:"died_at"`
@@ -64,13 +65,14 @@ type requeuedJSON struct {
 	Letters   int      `json:"letters"`
 	GoOn      int      `json:"go_on"`
 	Gone      int      `json:"gone"`
+	Handled   int      `json:"handled"`
 	Unserved  *int     `json:"unserved"`
 }
 
 func letterOf(l *troupe.DeadLetter) letterJSON {
 	out := letterJSON{
 		ID: l.ID, Run: l.Run.String(), Workflow: l.Workflow, Step: l.Step, Tenant: l.Tenant, Reason: l.Reason.String(),
-		Class: l.Class, Error: l.Error, Attempts: l.Attempts, Losses: l.Losses, CreatedAt: output.Instant(l.CreatedAt),
+		Class: l.Class, Error: l.Error, Attempts: l.Attempts, Losses: l.Losses, Handled: l.Handled, CreatedAt: output.Instant(l.CreatedAt),
 		StartedAt: output.Instant(l.StartedAt), DiedAt: output.Instant(l.DiedAt), Requeues: l.Requeues, RequeuedAt: output.Instant(l.RequeuedAt),
 	}
 	if !l.RequeuedAs.IsZero() {

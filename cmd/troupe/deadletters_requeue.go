@@ -26,6 +26,7 @@ type requeueFlags struct {
 	at      string
 	file    string // with the new input
 	raw     bool   // which is in the form of some other codec
+	held    heldFlags
 }
 
 func deadRequeue(w world, f *deadFlags) *cobra.Command {
@@ -47,11 +48,11 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 			if f.json {
 				return errors.Join(output.Line(w.out, requeuedJSON{
 					Runs: runsOf(report.Runs), TakenOver: report.TakenOver, Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
-					Unserved: unserved,
+					Handled: report.Handled, Unserved: unserved,
 				}), err)
 			}
-			_, printed := fmt.Fprintf(w.out, "requeued %s with %s; left alone: %d whose run continues, %d whose run is gone\n",
-				output.Count(len(report.Runs), "run"), output.Count(report.Letters, "letter"), report.GoOn, report.Gone)
+			_, printed := fmt.Fprintf(w.out, "requeued %s with %s; left alone: %d whose run continues, %d whose run is gone, %d that machines have handled\n",
+				output.Count(len(report.Runs), "run"), output.Count(report.Letters, "letter"), report.GoOn, report.Gone, report.Handled)
 			return errors.Join(err, printed)
 		}),
 	})
@@ -85,6 +86,7 @@ func (r *requeueFlags) add(c *cobra.Command) {
 	flags.StringVar(&r.file, "input", "", "file with another input, - for standard input: JSON; implies --from-start")
 	flags.BoolVar(&r.raw, "raw", false, "take --input as it is: the program has a codec of its own")
 	flags.BoolVar(&r.options.Again, "again", false, "also if requeued before")
+	r.held.add(c)
 }
 
 // check says what is wrong with the call before anything is tried.
@@ -120,6 +122,9 @@ func (r *requeueFlags) checkOptions(c *cobra.Command, w world, args []string) er
 		return &usageError{errors.New("--at is empty: use the form 2030-01-31T08:00:00Z, or leave it out for now")}
 	}
 	err := r.complete()
+	if err == nil {
+		err = r.held.complete(c, &r.options)
+	}
 	if err == nil {
 		err = r.input(c, w, args)
 	}

@@ -116,7 +116,7 @@ func TestDeadLettersJSONKeys(t *testing.T) {
 	var letters []json.RawMessage
 	require.NoError(t, json.Unmarshal(second["letters"], &letters))
 	require.Len(t, letters, 1)
-	const ofLetter = `["attempts","class","created_at","died_at","error","id","losses","reason","requeued_as","requeued_at","requeues","run","started_at","step","tenant","workflow"]`
+	const ofLetter = `["attempts","class","created_at","died_at","error","handled","id","losses","reason","requeued_as","requeued_at","requeues","run","started_at","step","tenant","workflow"]`
 	require.JSONEq(t, ofLetter, keysOf(t, letters[0]))
 	require.Equal(t, "[]", string(object("list", "--step", "none")["letters"]))
 
@@ -127,7 +127,7 @@ func TestDeadLettersJSONKeys(t *testing.T) {
 	require.Contains(t, detail, "parents")
 	require.Contains(t, detail, "run_kept")
 
-	ofRequeue := []string{"runs", "taken_over", "letters", "go_on", "gone", "unserved"}
+	ofRequeue := []string{"runs", "taken_over", "letters", "go_on", "gone", "handled", "unserved"}
 	for _, args := range [][]string{{"requeue", "--first", "1"}, {"requeue", "--all", "--workflow", "none"}, {"requeue", next, "--from-start"}} {
 		done := object(args...)
 		require.Len(t, done, len(ofRequeue))
@@ -211,6 +211,12 @@ func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 		"--label: a label has no name":                            {"requeue", "--all", "--label", "=red"},
 		"--at: year 1066: use one from 1970 to 9999":              {"requeue", "--all", "--at", "1066-01-01T00:00:00Z"},
 		"--at is empty":                                           {"requeue", "--all", "--at", ""},
+		"--attempts is 0: use 1 to 1000000":                       {"requeue", "--all", "--attempts", "0"},
+		"--attempts: 1000001 attempts":                            {"requeue", "--all", "--attempts", "1000001"},
+		"are for --attempts: say how many":                        {"requeue", "--all", "--retry-first", "1s"},
+		"--retry-cap is 0s: use a positive duration":              {"requeue", "--all", "--attempts", "3", "--retry-cap", "0s"},
+		"--retry-first: 2s is longer than the cap of 1s":          {"requeue", "--all", "--attempts", "3", "--retry-cap", "1s", "--retry-first", "2s"},
+		"--attempt-timeout is -1s: use a positive duration":       {"requeue", "--all", "--attempt-timeout", "-1s"},
 		"--all and --first are both":                              {"requeue", "--all", "--first", "0"},
 		`there is no reason "bad": use one of attempts_exhausted`: {"list", "--reason", "bad"},
 		"--requeued is \"maybe\": use yes or no":                  {"count", "--requeued", "maybe"},

@@ -107,6 +107,8 @@ func inFlags(err error, args []string, tenant string) error {
 	switch {
 	case errors.Is(err, troupe.ErrRequeuedBefore):
 		return errors.New(strings.Replace(err.Error(), "pass Again", "pass --again", 1))
+	case errors.Is(err, troupe.ErrFailureHandled):
+		return errors.New(strings.Replace(err.Error(), "(FromStart)", "(--from-start)", 1))
 	case errors.Is(err, troupe.ErrDeadLetterNotFound) && len(args) == 1 && tenant != "":
 		return fmt.Errorf("%w: %s may be of another tenant than %q or another schema, or have been purged: leave out --tenant to look at all",
 			troupe.ErrDeadLetterNotFound, args[0], tenant)
