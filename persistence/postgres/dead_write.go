@@ -13,6 +13,7 @@ func (p *decisionTx) queueDead(b *pgsql.Batch) {
 		steps, attempts, lost []int32
 		reasons               []int16
 		classes, errors       []string
+		handled               []bool
 	)
 	for _, r := range p.runs {
 		for _, death := range r.decision.Dead {
@@ -23,12 +24,13 @@ func (p *decisionTx) queueDead(b *pgsql.Batch) {
 			ids, steps, reasons = append(ids, r.id), append(steps, t.Step), append(reasons, int16(death.Reason))
 			attempts, lost = append(attempts, t.Attempt), append(lost, t.Lost)
 			classes, errors = append(classes, t.Class), append(errors, t.Error)
+			handled = append(handled, death.Handled)
 		}
 	}
 	if len(ids) > 0 {
 		b.Add("insert_dead_letters", pgsql.Named{
 			"runs": ids, "steps": steps, "reasons": reasons, "attempts": attempts, "lost": lost, "classes": classes,
-			"errors": errors, "now": pgsql.Instant(p.now),
+			"errors": errors, "handled": handled, "now": pgsql.Instant(p.now),
 		})
 	}
 }

@@ -240,6 +240,9 @@ func (s *Store) drainTaken(
 		t.s.QueueMatch(b, t.definitions())
 		t.queueStarts(b)
 		t.queueExpansion(b)
+		if err := t.loadAgain(ctx); err != nil {
+			return out, err
+		}
 		if err := t.decide(ctx); err != nil {
 			return out, err
 		}
@@ -250,6 +253,30 @@ func (s *Store) drainTaken(
 	}
 	out.Now, out.Count, out.Wake = t.now, count, t.wake
 	return out, nil
+}
+
+// loadAgain loads what machines have started in earlier runs and these execute again.
+func (t *triggering) loadAgain(ctx context.Context) error {
+	var wants []want
+	for _, r := range t.runs {
+		if r.core.Dynamic > 0 && len(r.facts) > 0 && r.definition.Graph.IsMachine() {
+			wants = append(wants, want{run: r.id, open: true})
+		}
+	}
+	if len(wants) == 0 {
+		return nil
+	}
+	b := t.s.NewBatch()
+	t.queueTasks(b, wants)
+	if err := pgsql.Send(ctx, t.tx, b); err != nil {
+		return err
+	}
+	for _, w := range wants {
+		r := t.byID[w.run]
+		r.core.Remaining += int32(len(r.tasks) - 1)
+		r.core.Slow = r.core.Slow || len(r.tasks) > 1
+	}
+	return nil
 }
 
 // definitions returns those of the runs of the pass.

@@ -54,11 +54,12 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 		trace  pgtype.Text
 		keyRun pgtype.UUID
 		size   int32
+		held   pgtype.Text
 	)
 	o := &r.outcomes
 	targets := append(lead, (*[16]byte)(&t.Task.Run), &t.Task.Step, &t.Epoch, &t.Attempt, &t.Lost, &t.Handler, (*sessions.OptionalInstant)(&t.QueuedAt),
 		(*sessions.OptionalInstant)(&t.StartedAt), &r.definition, &t.Tenant, &r.labels, &trace, &keyRun, (*sessions.OptionalInstant)(&t.BegunAt),
-		&t.Canceling, &t.Kept, &t.Suspect, &size, &t.Input, &t.LastProgress, &o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors)
+		&t.Canceling, &t.Kept, &t.Suspect, &size, &t.Input, &t.LastProgress, &o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors, &held)
 	for rows.Next() {
 		met := rows.RawValues()[len(lead)] != nil
 		if !met {
@@ -75,7 +76,7 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 			g.list, g.rest = slices.Grow(g.list, *g.most), slices.Grow(g.rest, *g.most)
 		}
 		t.Attempt++
-		t.TraceContext, t.KeyRun = trace.String, keyRun.Bytes
+		t.TraceContext, t.KeyRun, t.Options = trace.String, keyRun.Bytes, held.String
 		t.LargeInput, t.InputSize = size > g.inline, int(max(size, 0))
 		g.list, g.rest = append(g.list, t), append(g.rest, r)
 	}

@@ -59,7 +59,7 @@ func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
 		if len(d.Graph.Nodes) > 1 {
 			run.common = persistence.Grant{
 				Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-				Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, BegunAt: g.BegunAt, KeyRun: g.KeyRun,
+				Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, BegunAt: g.BegunAt, KeyRun: g.KeyRun, Options: g.Options,
 			}
 		}
 		c.Runs[run.id] = c.Order.PushFront(run)

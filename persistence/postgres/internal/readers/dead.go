@@ -76,7 +76,7 @@ func scanDead(row pgx.CollectableRow, more ...any) (persistence.DeadLetter, erro
 	)
 	err := row.Scan(append([]any{
 		(*[16]byte)(&l.Task.Run), &l.Task.Step, &hash, &l.Workflow, &l.Step, &fingerprint, &l.Queue, &l.Tenant, &reason, &class, &text,
-		&l.Attempts, &l.Lost, &l.CreatedAt, &started, &l.DiedAt, &l.Requeues, &requeued, &as,
+		&l.Attempts, &l.Lost, &l.CreatedAt, &started, &l.DiedAt, &l.Requeues, &requeued, &as, &l.Handled,
 	}, more...)...)
 	copy(l.Definition[:], hash)
 	copy(l.Handler[:], fingerprint)

@@ -28,8 +28,9 @@ type requeueing struct {
 	state   lifecycle.State // of the ended run
 	keyRun  workflow.RunID  // whose idempotency keys the new run has; zero: its own
 	trigger persistence.Trigger
-	kept    []int32 // steps that the new run takes over
-	maps    []int32 // of which it takes over the elements that have completed
+	kept    []int32   // steps that the new run takes over
+	maps    []int32   // of which it takes over the elements that have completed
+	machine *resuming // of a machine
 }
 
 // letterRow is what a requeue needs to know of a letter.
@@ -99,7 +100,7 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 	}
 	letters, err := r.keep(ctx)
 	return persistence.RequeueAnswer{
-		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: letters,
+		Result: persistence.RequeueStored, Run: r.order.Run, Kept: r.count(), Letters: letters,
 		Wake: persistence.Wake{Submitted: true},
 	}, err
 }
@@ -121,7 +122,10 @@ func (r *requeueing) prepare(ctx context.Context) (persistence.RequeueAnswer, er
 	case r.order.Fresh && r.order.Input != nil && !r.order.Judged:
 		return persistence.RequeueAnswer{Result: persistence.InputUnjudged}, nil
 	}
-	return persistence.RequeueAnswer{}, r.choose(ctx)
+	if err := r.choose(ctx); err != nil || r.machine == nil || !r.machine.leftBehind {
+		return persistence.RequeueAnswer{}, err
+	}
+	return persistence.RequeueAnswer{Result: persistence.LetterLeftBehind}, nil
 }
 
 // graph returns that of the new run, or nil if it is not known.
@@ -140,7 +144,7 @@ func (r *requeueing) repeated(ctx context.Context) (persistence.RequeueAnswer, e
 		}
 	}
 	return persistence.RequeueAnswer{
-		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: r.marked,
+		Result: persistence.RequeueStored, Run: r.order.Run, Kept: r.count(), Letters: r.marked,
 		Wake: persistence.Wake{Submitted: true},
 	}, nil
 }
@@ -167,10 +171,11 @@ func (r *requeueing) load(ctx context.Context) error {
 	})
 	r.gone = true
 	var state int16
+	var definition int32
 	var input []byte
 	var first *[16]byte
 	b.Add("read_dead_run", pgsql.Named{"run": id}).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&state, &input, &first}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&state, &input, &first, &definition}, func() error {
 			r.gone, r.state = false, lifecycle.State(state)
 			switch {
 			case r.order.Fresh:
@@ -200,6 +205,9 @@ func (r *requeueing) load(ctx context.Context) error {
 	r.letter = letters[at]
 	if !r.gone {
 		r.letter.input = input
+	}
+	if !r.gone && !r.order.Fresh { // which a machine may have got behind the failure
+		r.letter.definition = definition
 	}
 	return nil
 }
@@ -233,6 +241,9 @@ func (r *requeueing) choose(ctx context.Context) error {
 	}
 	if r.gone {
 		return nil
+	}
+	if graph.IsMachine() {
+		return r.resume(ctx)
 	}
 	tasks, err := r.tasks(ctx)
 	if err != nil {
@@ -286,11 +297,20 @@ func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
 			"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.maps, "now": pgsql.Instant(now),
 		}).QueryRow(pgsql.Wrote(1))
 	}
-	if !r.keyRun.IsZero() {
+	switch {
+	case r.machine != nil:
+		r.queueMachine(b, now)
+	case !r.keyRun.IsZero():
 		b.Add("keep_signals", pgsql.Named{
 			"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": pgsql.OrEmpty(r.kept),
 		}).QueryRow(pgsql.Wrote(1))
-		b.Add("link_run", pgsql.Named{"run": [16]byte(r.order.Run), "origin": [16]byte(r.keyRun)}).QueryRow(pgsql.Wrote(1))
+	}
+	if !r.keyRun.IsZero() || r.order.Options != "" {
+		var origin any
+		if !r.keyRun.IsZero() {
+			origin = [16]byte(r.keyRun)
+		}
+		b.Add("link_run", pgsql.Named{"run": [16]byte(r.order.Run), "origin": origin, "options": r.order.Options}).QueryRow(pgsql.Wrote(1))
 	}
 	b.Add("mark_requeued", pgsql.Named{
 		"run": [16]byte(r.order.Letter.Run), "as": [16]byte(r.order.Run), "now": pgsql.Instant(now),

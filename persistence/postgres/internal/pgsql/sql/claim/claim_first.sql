@@ -79,10 +79,10 @@ from clock
 		select g.fair_id, g.run_id, g.step, 2::bigint, g.attempt, g.lost, g.handler, g.queued_at, g.started_at, r.definition, r.tenant,
 			r.labels, r.trace_context, r.origin_run, r.started_at, r.canceling, false, g.flags & 128 > 0,
 			coalesce(octet_length(r.input), -1), case when octet_length(r.input) <= @inline_max::int then r.input end, null::bytea,
-			null::int[], null::smallint[], null::int[], null::bytea[], null::text[], null::text[]
+			null::int[], null::smallint[], null::int[], null::bytea[], null::text[], null::text[], r.options
 		from granted g,
 			lateral (
-				select k.definition, k.tenant, k.labels, k.trace_context, k.origin_run, k.started_at, k.canceling, k.input
+				select k.definition, k.tenant, k.labels, k.trace_context, k.origin_run, k.started_at, k.canceling, k.input, k.options
 				from {schema}.workflow_runs k where k.id = g.run_id offset 0
 			) r
 	) a on true

@@ -2,6 +2,6 @@
 -- Caller: RequeueDeadLetter. Index: workflow_runs_pkey, or that of a span of
 -- run_history.
 {live_or_old}
-select r.state, r.input, r.origin_run from live r
+select r.state, r.input, r.origin_run, r.definition from live r
 union all
-select h.state, h.input, h.origin_run from old h where h.slice = 0
+select h.state, h.input, h.origin_run, h.definition from old h where h.slice = 0
