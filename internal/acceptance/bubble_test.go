@@ -34,7 +34,7 @@ func calm() troupe.Config {
 }
 
 // start runs a workflow on an engine in memory until the test ends.
-func start[I, O any](t *testing.T, w *troupe.Workflow[I, O], tune ...func(*troupe.Config)) (*troupe.Engine, *troupe.Handle[I, O]) {
+func start[I, O any](t *testing.T, w troupe.Definition[I, O], tune ...func(*troupe.Config)) (*troupe.Engine, *troupe.Handle[I, O]) {
 	t.Helper()
 	config := calm()
 	for _, change := range tune {
@@ -46,7 +46,7 @@ func start[I, O any](t *testing.T, w *troupe.Workflow[I, O], tune ...func(*troup
 }
 
 // join registers a workflow with an engine and runs it until the test ends.
-func join[I, O any](t *testing.T, engine *troupe.Engine, w *troupe.Workflow[I, O]) *troupe.Handle[I, O] {
+func join[I, O any](t *testing.T, engine *troupe.Engine, w troupe.Definition[I, O]) *troupe.Handle[I, O] {
 	t.Helper()
 	handle, err := troupe.Register(engine, w)
 	require.NoError(t, err)

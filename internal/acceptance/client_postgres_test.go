@@ -16,7 +16,7 @@ import (
 
 // joined starts an engine with a workflow on a migrated pool.
 func joined[I, O any](
-	t *testing.T, pool *pgxpool.Pool, config troupe.Config, w *troupe.Workflow[I, O],
+	t *testing.T, pool *pgxpool.Pool, config troupe.Config, w troupe.Definition[I, O],
 ) (*troupe.Engine, *troupe.Handle[I, O]) {
 	t.Helper()
 	engine, err := troupe.New(pool, config)

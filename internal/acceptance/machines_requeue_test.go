@@ -136,22 +136,10 @@ func TestAMachineGoesOnFromItsState(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		p := newShipment()
 		machine := p.machine(time.Hour)
-		engine, handle := startOf(t, machine)
+		engine, handle := start(t, machine)
 		out := p.goOn(t, engine, machine, handle, func(*troupe.Run[shipmentState]) { time.Sleep(10 * time.Minute) })
 		require.WithinDuration(t, out.Due, out.Fired, time.Second, "the timer has the instant that it had")
 	})
-}
-
-// startOf is start of any definition.
-func startOf[I, O any](t *testing.T, definition troupe.Definition[I, O]) (*troupe.Engine, *troupe.Handle[I, O]) {
-	t.Helper()
-	engine, err := troupe.NewInMemory(calm())
-	require.NoError(t, err)
-	handle, err := troupe.Register(engine, definition)
-	require.NoError(t, err)
-	require.NoError(t, engine.Start(t.Context()))
-	t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
-	return engine, handle
 }
 
 // A machine that has handled the failure of an activity does not hear of another attempt.
@@ -172,7 +160,7 @@ func TestAHandledFailureIsNotRequeued(t *testing.T) {
 				a.Complete("done")
 			})
 		})
-		engine, handle := startOf(t, machine)
+		engine, handle := start(t, machine)
 		run, err := handle.RunNoWait(t.Context(), 1)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
