@@ -128,10 +128,10 @@ func (d *decider) activated(t *Task, a *Activation) Answer {
 	}
 	d.refused(a)
 	machine := t.Step
-	for _, step := range a.Cancel {
+	d.make(machine, a.Start)
+	for _, step := range a.Cancel { // what has just begun, too
 		d.cancelSpawned(machine, step, a.Taken)
 	}
-	d.make(machine, a.Start)
 	if m := d.machine(); a.Deaf && d.run.Remaining == 1 && m.State == Waiting && !m.Flags.Has(FlagStop) {
 		m.Attempt++
 		d.fail(m, Event{
@@ -166,8 +166,8 @@ func (d *decider) wake(t *Task) {
 }
 
 // cancelSpawned cancels what a machine has started. What runs is asked to stop: a success counts
-// all the same. A timer that has fired is not heard of, unless the activation has handled it; the
-// completion of anything else is, because its effect has happened.
+// all the same. A timer that has fired and a failure are not heard of, unless the activation has
+// handled them; the completion of anything else is, because its effect has happened.
 func (d *decider) cancelSpawned(machine, step int32, taken int64) {
 	t := d.named(step)
 	if t == nil || !t.startedBy(machine) {
@@ -175,7 +175,7 @@ func (d *decider) cancelSpawned(machine, step int32, taken int64) {
 	}
 	switch {
 	case t.State.Terminal():
-		if t.Traits.Has(workflow.TraitSleepUntil) && t.Entry > taken {
+		if (t.State != Completed || t.Traits.Has(workflow.TraitSleepUntil)) && t.Entry > taken {
 			t.Entry = -t.Entry
 			d.note(step).changed = true
 		}

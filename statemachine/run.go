@@ -202,9 +202,9 @@ func (h *handlers[S, O]) ended(a *Activation[S, O], codec actors.Codec, e *persi
 	case persistence.EntryFailed:
 		why := &troupe.StepError{Step: e.Name, Class: e.Class, Text: e.Error}
 		switch {
+		case a.turn.canceled[n]:
 		case h.failed != nil:
 			h.failed(a, why)
-		case a.turn.canceled[n]:
 		default:
 			return troupe.Terminal(troupe.Class(lifecycle.ClassActivityFailed, why))
 		}

@@ -77,6 +77,8 @@ func (c *checker) timers() {
 			kind = lifecycle.QueueTimer
 		case t.State == lifecycle.Waiting && t.Sleep > 0 && t.Traits.Has(workflow.TraitWaits):
 			kind = lifecycle.DeadlineTimer
+		case t.State == lifecycle.Running && t.IsSpawned() && t.Flags.Has(lifecycle.FlagStop):
+			kind = lifecycle.StopTimer
 		default:
 			return
 		}

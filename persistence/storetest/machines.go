@@ -196,6 +196,25 @@ var machineRules = []rule{
 		require.Equal(w.t, []string{"2 charge#1"}, heard(p.claimStep("machine")))
 		require.Empty(w.t, w.letters())
 	}},
+	{"machines/canceled_at_once", "what an activation starts and cancels never begins, and a failure that was canceled is not heard of", func(w *world) {
+		at := w.ask().Now.Add(time.Second)
+		run, p := w.machine(Order(), starts("charge", "1"), starts("charge", "2"))
+		g := w.graph("order")
+		both := p.claimExactly(10, 2)
+		w.delivers(run, "noted", "go")
+		m := p.claimStep("machine")
+		p.fail(both[0]) // meanwhile
+		p.complete(both[1])
+		p.report(cancels(activation(m, g, `"s1"`, starts("charge", "3"), persistence.Spawn{Step: "window", WakeAt: at}, starts("sub", "5")), 1, 2, 3, 4, 5))
+		w.requireTasks(run, states{"charge#1": "failed", "charge#3": "canceled", "window#4": "canceled", "sub#5": "canceled"})
+		next := p.claimStep("machine")
+		require.Equal(w.t, []string{"2 charge#2"}, heard(next))
+		p.report(activation(next, g, `"s2"`))
+		w.requireTasks(run, states{"machine": "waiting"})
+		require.Empty(w.t, p.claimAll())
+		w.advance(time.Hour)
+		require.Zero(w.t, w.fire().Count)
+	}},
 	{"machines/ended", "a machine that ends cancels what it has left open, and its run ends behind that", func(w *world) {
 		run, p := w.machine(Order(), starts("charge", "1"), starts("charge", "2"), persistence.Spawn{Step: "window", WakeAt: w.ask().Now.Add(time.Hour)})
 		running := p.claimStep("charge#1")
@@ -241,10 +260,36 @@ var machineRules = []rule{
 		w.fire()
 		w.requireRun(run, lifecycle.Canceled)
 	}},
+	{"machines/cancel_in_time", "a machine that completes in time after a cancel has completed, although what it has left open takes longer", func(w *world) {
+		run, p := w.machine(order(1, 10*time.Second), starts("charge", "1"))
+		w.cancel(run)
+		grants := p.claimAll()
+		p.complete(grants["machine"])
+		w.requireTasks(run, states{"machine": "completed", "charge#1": "running"})
+		w.advance(10 * time.Second)
+		w.fire()
+		p.fail(grants["charge#1"])
+		w.requireRun(run, lifecycle.Completed)
+	}},
 	{"machines/stalled", "a machine that hears nothing and has nothing open fails", func(w *world) {
 		run, _ := w.machine(Deaf())
 		w.requireRun(run, lifecycle.Failed)
 		require.Equal(w.t, lifecycle.ClassStalled, w.run(run).Class)
 		require.Equal(w.t, []string{"queued", "activated", "failed"}, w.events(run)["machine"])
+	}},
+	{"machines/stalled_late", "a machine that cancels the last that it has open while it runs is activated once more, and fails", func(w *world) {
+		run, p := w.machine(Deaf(), starts("charge", "1"), starts("charge", "2"))
+		both := p.claimExactly(10, 2)
+		p.complete(both[0])
+		g := w.graph("deaf")
+		p.report(cancels(activation(p.claimStep("machine"), g, `"s1"`), 2))
+		w.requireTasks(run, states{"machine": "waiting", "charge#2": "running"})
+		p.fail(both[1])
+		w.requireTasks(run, states{"machine": "queued", "charge#2": "canceled"})
+		last := p.claimStep("machine")
+		require.Empty(w.t, last.Machine.Entries)
+		p.report(activation(last, g, `"s1"`))
+		w.requireRun(run, lifecycle.Failed)
+		require.Equal(w.t, lifecycle.ClassStalled, w.run(run).Class)
 	}},
 }
