@@ -82,6 +82,8 @@ func (o *oracle) enter(run *snapshot.Run, e *lifecycle.Event) {
 		if limit := o.policy(run, e.Step).Attempts; a.retries >= int32(max(limit, 1)) {
 			s.world.Fail("I12", "%s step %d is tried again after %d failures; allowed are %d attempts", s.nameOf(run.ID), e.Step, a.retries, limit)
 		}
+	case lifecycle.EventActivated: // what happened before does not count against what comes
+		a.attempts, a.retries, a.losses = 0, 0, 0
 	case lifecycle.EventFailed, lifecycle.EventTimedOut:
 		o.failed(a, e)
 	case lifecycle.EventCanceled:
@@ -124,6 +126,10 @@ func (o *oracle) policy(run *snapshot.Run, step int32) workflow.RetryPolicy {
 func declared(run *snapshot.Run, step int32) *workflow.Node {
 	if t := run.Task(step); t != nil && t.Dynamic != nil {
 		step = t.Dynamic.Declared
+		if t.IsSpawned() { // the run may have another definition by now
+			name, _ := lifecycle.SpawnedAs(t.Dynamic.Name)
+			step = int32(slices.IndexFunc(run.Graph.Nodes, func(n workflow.Node) bool { return n.Name == name }))
+		}
 	}
 	if int(step) == len(run.Graph.Nodes) {
 		return run.Graph.OnFailure
@@ -176,7 +182,7 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	switch {
 	case o.handler(run, e.Step):
 		s.saw(SawHandler)
-	case run.Task(e.Step).Dynamic != nil && !run.Task(e.Step).IsElement() && !run.Core.HandlerMade:
+	case run.Task(e.Step).Dynamic != nil && !run.Task(e.Step).IsElement() && !run.Task(e.Step).IsSpawned() && !run.Core.HandlerMade:
 		s.saw(SawDynamic)
 	}
 }
@@ -256,6 +262,7 @@ func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // unbegun reports whether the run of a step with InTx may have been blocked, so that the
 // step was not executed.
 func (s *seed) unbegun(name, step string) bool {
+	step, _ = lifecycle.SpawnedAs(step)
 	inTx := slices.ContainsFunc(slices.Concat(s.old, s.new), func(w *shape) bool { return w.graph.Name == name && w.inTx[step] })
 	return inTx && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return sim.Blocks(f.Class) })
 }
@@ -293,6 +300,8 @@ func (s *seed) excuses() (panics, calls bool) {
 
 func (o *oracle) failed(a *account, e *lifecycle.Event) {
 	switch {
+	case e.Class == lifecycle.ClassStalled:
+		o.seed.saw(SawMachineStalled)
 	case e.Class == "lost":
 		a.losses++
 		o.seed.saw(SawPoison)

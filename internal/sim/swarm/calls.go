@@ -97,6 +97,7 @@ func (o *oracle) recordedBy(p *sim.Pod, call string, answers []persistence.Recor
 func (o *oracle) acknowledged(record persistence.Record, recorded persistence.Recorded) {
 	for i, answer := range recorded.Answers {
 		o.yielded(&record.Transitions[i], answer.Result)
+		o.machines.reported(&record.Transitions[i], answer.Result)
 		if answer.Result == lifecycle.Moved {
 			t := &record.Transitions[i]
 			o.recorded = append(o.recorded, persistence.Held{Task: t.Task, Epoch: t.Epoch})

@@ -16,7 +16,7 @@ func (s *seed) grow(t *persistence.Transition) {
 		return
 	}
 	run, ok := s.world.Model().RunSnapshot(t.Task.Run)
-	if !ok || int(t.Task.Step) >= len(run.Graph.Nodes) || run.Graph.Nodes[t.Task.Step].Pending > 0 {
+	if !ok || run.Graph.IsMachine() || int(t.Task.Step) >= len(run.Graph.Nodes) || run.Graph.Nodes[t.Task.Step].Pending > 0 {
 		return
 	}
 	name := run.Graph.Nodes[t.Task.Step].Name

@@ -15,8 +15,9 @@ import (
 // fairness counts for each tenant with ready tasks what others are given
 // before it (I9).
 type fairness struct {
-	queues map[string]*line
-	parked map[workflow.TaskID]bool // out of the queues: they wait for a pod that knows them
+	machines bool // some have been served
+	queues   map[string]*line
+	parked   map[workflow.TaskID]bool // out of the queues: they wait for a pod that knows them
 
 	blocked  map[workflow.TaskID]bool      // claims leave them out; true: because of their tenant
 	returned map[workflow.TaskID]time.Time // blocked before: until when claims may not have come back to their places
@@ -45,6 +46,10 @@ func newFairness() *fairness {
 
 // enter books one event of a task.
 func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
+	if run.Task(e.Step).Traits.Has(workflow.TraitMachine) { // its wake and its claim are no events
+		f.machines = true
+		return
+	}
 	node := nodeOf(run, e.Step)
 	name := node.Queue
 	if name == "" {
@@ -156,7 +161,7 @@ func (f *fairness) look(o *oracle) {
 // every pod can execute everything, there are other reasons to wait.
 func (f *fairness) pass(o *oracle, q *line, tenant string) {
 	s := o.seed
-	if s.setting.partial || s.setting.deploy || s.setting.limit > 0 {
+	if s.setting.partial || s.setting.deploy || s.setting.limit > 0 || f.machines {
 		return
 	}
 	f.look(o)

@@ -87,8 +87,11 @@ func (o *oracle) family(run *snapshot.Run) bool {
 	if run.Core.Depth == 3 {
 		s.saw(SawDepth)
 	}
-	node := nodeOf(&parent, of.Step)
-	s.client.born(run, of.Run, node.Name, parent.Task(node.Parents[0]).Output)
+	node, input := nodeOf(&parent, of.Step), task.Item
+	if len(node.Parents) > 0 {
+		input = parent.Task(node.Parents[0]).Output
+	}
+	s.client.born(run, of.Run, node.Name, input)
 	return true
 }
 
@@ -289,7 +292,7 @@ func (o *oracle) yielded(t *persistence.Transition, answer lifecycle.Answer) {
 	switch {
 	case answer == lifecycle.AlreadyYours && t.Map != nil:
 		o.seed.saw(SawSpreadUnheard)
-	case t.Map != nil:
+	case t.Map != nil, t.Activation != nil:
 	case answer == lifecycle.AlreadyYours:
 		o.seed.saw(SawYieldUnheard)
 	case answer == lifecycle.Moved && ok && run.Task(t.Task.Step).State == lifecycle.Canceled:

@@ -25,6 +25,7 @@ type oracle struct {
 
 	recorded []persistence.Held // attempts whose reports the transaction says it has recorded
 	families *families
+	machines *machinery
 }
 
 // seen is a run as it was after the last transaction that changed it.
@@ -41,7 +42,9 @@ type seen struct {
 }
 
 func newOracle(s *seed) *oracle {
-	return &oracle{seed: s, runs: map[workflow.RunID]*seen{}, book: newBook(), families: newFamilies()}
+	o := &oracle{seed: s, runs: map[workflow.RunID]*seen{}, book: newBook(), families: newFamilies()}
+	o.machines = newMachinery(o)
+	return o
 }
 
 // committed looks at the runs that a transaction changed.
@@ -77,12 +80,14 @@ func (o *oracle) judge(run *snapshot.Run) {
 		w.Fail("I10", "%s has %d events and had %d", o.seed.nameOf(run.ID), len(run.Events), was.events)
 		return
 	}
+	o.machines.granted(run)
 	o.explains(run)
 	for i := was.events; i < len(run.Events); i++ {
 		o.event(run, was, &run.Events[i])
 	}
 	was.events, was.failing = len(run.Events), run.Core.Failing
 	o.account(run)
+	o.machines.judge(run)
 	for i := range run.Tasks {
 		t := &run.Tasks[i]
 		before, had := was.outputs[t.Step]
@@ -157,7 +162,9 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 		was.ready[e.Step] = e.At
 		s.saw(SawHandedBack)
 	case lifecycle.EventCancelRequested:
-		was.cancel = e.At
+		if run.Core.Canceling { // not yet where a machine hears of it
+			was.cancel = e.At
+		}
 		s.saw(SawCanceled)
 		o.childStops(run, e)
 	case lifecycle.EventStarted:
@@ -178,7 +185,7 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 
 // handler reports whether a step is the failure handler.
 func (o *oracle) handler(run *snapshot.Run, step int32) bool {
-	return int(step) == len(run.Graph.Nodes)
+	return !run.Graph.IsMachine() && int(step) == len(run.Graph.Nodes)
 }
 
 // dead judges that a task which failed for good has a dead letter.
@@ -236,6 +243,7 @@ func (o *oracle) end() {
 	}
 	o.signals(&tables)
 	o.allTold()
+	o.machines.end()
 	if n, err := s.world.Model().CountDeadLetters(s.ctx, persistence.DeadFilter{}); err != nil || n != o.deaths {
 		s.world.Fail("dead", "%d tasks failed for good, and %d dead letters are there: %v", o.deaths, n, err)
 	}

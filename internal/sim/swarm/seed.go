@@ -15,7 +15,7 @@ import (
 // Classes lists the classes of faults of a swarm.
 func Classes() []sim.Class {
 	return append(sim.Classes(),
-		StepError, StepTerminal, StepPanic, StepSlow, StepHang, StepDeaf, StepLate, StepLarge, StepBadRow, StepBeats, EndUntold)
+		StepError, StepTerminal, StepPanic, StepSlow, StepHang, StepDeaf, StepLate, StepLarge, StepBadRow, StepBeats, EndUntold, ActivationCrash)
 }
 
 const (

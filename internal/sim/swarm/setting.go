@@ -80,7 +80,7 @@ func (s *seed) load() []*order {
 	var list []*order
 	for i := range t.runs {
 		o := &order{
-			name: fmt.Sprintf("run-%d", i), shape: s.old[r.IntN(len(s.old)-wides)], tenant: fmt.Sprintf("tenant-%d", r.IntN(t.tenants)),
+			name: fmt.Sprintf("run-%d", i), shape: s.old[r.IntN(len(s.old)-wides-machineShapes)], tenant: fmt.Sprintf("tenant-%d", r.IntN(t.tenants)),
 			after: time.Duration(r.Int64N(int64(t.faults))), doubled: r.IntN(5) == 0, inTx: r.IntN(6) == 0,
 			input: fmt.Appendf(nil, "%d", r.IntN(1000)),
 		}
@@ -88,7 +88,10 @@ func (s *seed) load() []*order {
 			o.after /= 20
 		}
 		if s.number%3 == 1 && s.drawn(2, "map "+o.name) == 0 { // the other seeds go as they would without
-			o.shape = s.old[len(s.old)-1-int(s.drawn(wides, "which "+o.name))]
+			o.shape = s.old[len(s.old)-machineShapes-1-int(s.drawn(wides, "which "+o.name))]
+		}
+		if s.number%3 == 2 && s.drawn(2, "machine "+o.name) == 0 {
+			o.shape = s.old[len(s.old)-1-int(s.drawn(machineShapes, "which "+o.name))]
 		}
 		waits := len(o.shape.graph.Signals()) > 0 // each run needs its signals, also a second one
 		o.keyless = i%3 == 0 && !o.doubled && !o.inTx && !waits

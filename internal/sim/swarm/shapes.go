@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/workflow"
@@ -14,6 +15,7 @@ type shape struct {
 	inTx  map[string]bool
 	retry map[string]workflow.RetryPolicy
 	maps  map[string]mapping // by step
+	rules *rules             // of a machine
 }
 
 func compile(d workflow.Definition) *shape {
@@ -26,7 +28,7 @@ func compile(d workflow.Definition) *shape {
 		if step.Kind == 0 {
 			step.Kind = workflow.Func
 		}
-		if (step.Kind == workflow.Func || step.Kind == workflow.Map) && step.Options.Retry.Attempts == 0 {
+		if (step.Kind == workflow.Func || step.Kind == workflow.Map || step.Kind == workflow.Machine) && step.Options.Retry.Attempts == 0 {
 			step.Options.Retry = workflow.RetryPolicy{Attempts: 4, First: 100 * time.Millisecond, Cap: 5 * time.Second}
 		}
 		s.inTx[step.Name], s.retry[step.Name] = step.Options.InTx, step.Options.Retry
@@ -52,13 +54,13 @@ func plain(parents ...int) []workflow.Edge { return edges(workflow.Plain, parent
 // shapes returns the workflows of the load, of one version. The second version
 // is what a deployment brings: orders have a step more.
 func shapes(version int) []*shape {
-	return append([]*shape{
+	return slices.Concat([]*shape{
 		single(), chain(5), diamond(), fan(6), orders(version), nap(), until(), mixed(),
 		skipping(), inTx(), elsewhere(), impatient(), approval(),
-	}, append(parents(version), wide()...)...)
+	}, parents(version), wide(), machines(version))
 }
 
-// wides is how many of the workflows, the last ones, have maps.
+// wides is how many of the workflows, the last ones but for machines, have maps.
 const wides = 4
 
 // known is how many of the workflows a pod registers that does not register all.

@@ -40,10 +40,21 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 	for i, shape := range deployed {
 		for j, number := range numbers[i] {
 			node := shape.graph.OnFailure
-			if j < len(shape.graph.Nodes) {
+			switch {
+			case j < len(shape.graph.Nodes):
 				node = &shape.graph.Nodes[j]
+			case shape.rules != nil: // the machine at an older version of its state
+				older := shape.graph.Nodes[0]
+				older.Fingerprint = shape.graph.Older[j-len(shape.graph.Nodes)]
+				node = &older
 			}
 			switch node.Kind {
+			case workflow.Machine:
+				functions[number] = actors.StepFunction{
+					Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint,
+					Options: workflow.Options{Retry: shape.retry[node.Name], AttemptTimeout: 12 * time.Second}, Call: s.activate(p, shape),
+				}
+				continue
 			case workflow.Wait:
 				functions[number] = actors.StepFunction{
 					Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue, Replay: s.replay(p, shape, node),
@@ -92,7 +103,10 @@ func (s *seed) body(p *sim.Pod, deployed []*shape, shape *shape, node *workflow.
 		begins := node.Kind == workflow.ChildRun
 		payload := sign(digest(about.Step, in), about.AttemptID)
 		if begins {
-			payload = in.Parents[0].Output
+			payload = in.Item // of what a machine has started
+			if len(in.Parents) > 0 {
+				payload = in.Parents[0].Output
+			}
 		} else {
 			s.effect(about.IdempotencyKey, about.AttemptID)
 		}
