@@ -221,3 +221,26 @@ func TestLedgerReleasesSlots(t *testing.T) {
 	require.Equal(t, 2, l.free())
 	require.Zero(t, l.running())
 }
+
+// A function that was given up leaves its slot once it returns, although its outcome cannot be
+// recorded yet.
+func TestAFunctionThatReturnsAtLastLeavesItsSlot(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &holding{Store: w.store, graph: storetest.Single()}
+		w.faults.Store = s
+		release := make(chan struct{})
+		w.register(s.graph, untilClosed(release), func(f *StepFunction) { f.Options.AttemptTimeout = time.Second })
+		p := w.start(Config{Slots: 1})
+		held := w.trigger(p, "single")
+		pass(time.Minute)
+		require.Zero(t, p.Stats().Free, "it holds its slot while it runs")
+		close(release)
+		pass(time.Second)
+		require.Equal(t, 1, p.Stats().Free)
+		s.off.Store(true)
+		w.ended(held)
+		pass(time.Second)
+		require.Equal(t, 1, p.Stats().Free)
+		require.Zero(t, p.Stats().Stuck)
+	})
+}

@@ -21,7 +21,8 @@ type function struct {
 	detached bool // the actors that called it are gone
 }
 
-// functionReturned tells runs that a function has returned whose actor is gone.
+// functionReturned tells runs that a function has returned that was given up: its actor is gone, or
+// its report is not recorded yet.
 type functionReturned struct{ name string }
 
 func newInflight() *inflight { return &inflight{} }

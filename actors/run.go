@@ -293,6 +293,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		return
 	}
 	if a.outcome != nil { // it was given up as unresponsive, and that is its outcome
+		a.rt.send(a.rt.addresses.runs, &functionReturned{name: taskName(a.key)})
 		a.report()
 		return
 	}

@@ -69,6 +69,9 @@ func (a *runs) Receive(ctx actorContext) {
 	case *happened:
 		a.handle(msg)
 	case *functionReturned:
+		if h := a.carryover.ledger.named(msg.name); h != nil { // and its report waits to be recorded
+			h.abandoned = false
+		}
 		a.carryover.ledger.returned(msg.name)
 		a.settle()
 	case *messages.ListHeld:
