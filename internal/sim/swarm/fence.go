@@ -21,8 +21,10 @@ type execution struct {
 // execute notes that a step function is being executed, until it returns.
 func (s *seed) execute(ctx context.Context, p *sim.Pod, about *actors.TaskInfo) (returned func()) {
 	e := &execution{ctx: ctx, pod: p, run: about.Run, step: about.Step}
+	s.spare()
 	s.executing = append(s.executing, e)
 	return func() {
+		s.spare()
 		s.executing = slices.DeleteFunc(s.executing, func(x *execution) bool { return x == e })
 	}
 }
@@ -66,12 +68,29 @@ func (o *oracle) late(run workflow.RunID, step int32, due, at time.Time) {
 
 // waits judges how long a task was ready before it started. Under a limit of
 // its tenant, or when something does not return, it may take long.
-func (o *oracle) waits(run workflow.RunID, step int32, ready, at time.Time) {
-	s := o.seed
-	if s.setting.limit > 0 || !s.settled(ready) || at.Sub(ready) <= promptly || o.busy() {
+func (o *oracle) waits(run workflow.RunID, step int32, since readiness, at time.Time) {
+	s, ready := o.seed, since.at
+	if s.setting.limit > 0 || !s.settled(ready) || s.spare()-since.spare <= promptly || o.busy() {
 		return
 	}
 	s.world.Fail("I13", "%s step %d was ready for %v before it started", s.nameOf(run), step, at.Sub(ready))
+}
+
+// readiness is since when a task is ready, and for how long slots had been free until then.
+type readiness struct {
+	at    time.Time
+	spare time.Duration
+}
+
+// spare is for how long step functions did not hold as many slots as a pod has, all in all: work
+// that keeps them busy without a pause may let a task wait for long.
+func (s *seed) spare() time.Duration {
+	now := s.world.Now()
+	if !s.sparedAt.IsZero() && len(s.executing) < s.setting.slots {
+		s.spareFor += now.Sub(s.sparedAt)
+	}
+	s.sparedAt = now
+	return s.spareFor
 }
 
 // busy reports whether step functions hold slots for long.

@@ -34,7 +34,7 @@ type seen struct {
 	outputs map[int32][]byte
 	ended   bool
 	slept   map[int32]time.Time // until when a task sleeps or backs off
-	ready   map[int32]time.Time // since when a task is ready
+	ready   map[int32]readiness
 	waits   map[int32]time.Time // until when a task waits for a signal; zero: for ever
 	cancel  time.Time           // when its cancel was recorded
 	failing bool                // a failure stops what waits beside it
@@ -66,7 +66,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	w := o.seed.world
 	was := o.runs[run.ID]
 	if was == nil {
-		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}, waits: map[int32]time.Time{}, split: map[int32]int64{}}
+		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]readiness{}, waits: map[int32]time.Time{}, split: map[int32]int64{}}
 		o.runs[run.ID] = was
 		o.open++
 		o.name(run)
@@ -153,13 +153,13 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 			o.late(run.ID, e.Step, at, e.At)
 		}
 		delete(was.slept, e.Step)
-		was.ready[e.Step] = e.At
+		was.ready[e.Step] = readiness{e.At, s.spare()}
 	case lifecycle.EventLost:
 		o.fenced(run.ID, nodeOf(run, e.Step).Name, e.Pod)
-		was.ready[e.Step] = e.At
+		was.ready[e.Step] = readiness{e.At, s.spare()}
 		s.saw(SawLeaseLost)
 	case lifecycle.EventReleased:
-		was.ready[e.Step] = e.At
+		was.ready[e.Step] = readiness{e.At, s.spare()}
 		s.saw(SawHandedBack)
 	case lifecycle.EventCancelRequested:
 		if run.Core.Canceling { // not yet where a machine hears of it

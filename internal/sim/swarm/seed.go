@@ -71,6 +71,8 @@ type seed struct {
 	healedAt  time.Time
 	deadline  time.Time // for the end of everything
 	executing []*execution
+	spareFor  time.Duration // see spare
+	sparedAt  time.Time
 	deafUntil time.Time // until then functions that outlasted their context may hold slots
 }
 
