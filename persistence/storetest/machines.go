@@ -215,6 +215,19 @@ var machineRules = []rule{
 		w.advance(time.Hour)
 		require.Zero(w.t, w.fire().Count)
 	}},
+	{"machines/canceled_child", "a child run that is canceled before its step has begun it does not begin", func(w *world) {
+		g, single := Order(), Single()
+		run, p := w.startWithPod(g, single)
+		p.report(activation(p.claimStep("machine"), g, `"s0"`, starts("sub", "1"), starts("charge", "2")))
+		sub := p.claimStep("sub#1")
+		w.delivers(run, "noted", "go")
+		grants := p.claimAll()
+		p.report(cancels(activation(grants["machine"], g, `"s1"`), 1))
+		w.requireTasks(run, states{"sub#1": "running"})
+		p.report(w.yields(sub, single))
+		w.requireTasks(run, states{"machine": "waiting", "sub#1": "canceled"})
+		require.Len(w.t, w.snapshot().Runs, 1)
+	}},
 	{"machines/ended", "a machine that ends cancels what it has left open, and its run ends behind that", func(w *world) {
 		run, p := w.machine(Order(), starts("charge", "1"), starts("charge", "2"), persistence.Spawn{Step: "window", WakeAt: w.ask().Now.Add(time.Hour)})
 		running := p.claimStep("charge#1")
