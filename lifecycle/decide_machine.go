@@ -88,6 +88,12 @@ func (d *decider) fits(t *Task, a *Activation) bool {
 func (d *decider) openAfter(machine int32, a *Activation) int64 {
 	open := int64(d.run.Remaining) - 1 + int64(len(a.Start))
 	for i, step := range a.Cancel {
+		if begun := step - d.run.Steps - d.run.Dynamic; begun > 0 { // with this activation
+			if int(begun) <= len(a.Start) && !slices.Contains(a.Cancel[:i], step) {
+				open--
+			}
+			continue
+		}
 		t := d.named(step)
 		if t != nil && t.startedBy(machine) && !t.State.Terminal() && t.State != Running && !slices.Contains(a.Cancel[:i], step) {
 			open--

@@ -102,7 +102,9 @@ func TestAMachineMayHaveSoMuchOpen(t *testing.T) {
 		"cancels it twice":                      {[]int32{first, first}, 2, ClassTooManyOpen},
 		"cancels one that runs":                 {[]int32{first + 1}, 1, ClassTooManyOpen},
 		"cancels one that has ended":            {[]int32{first + 2}, 1, ClassTooManyOpen},
-		"cancels one that was not there before": {[]int32{first + OpenMax}, 1, ClassTooManyOpen},
+		"cancels one that begins with it":       {[]int32{first + OpenMax}, 1, ""},
+		"cancels that twice":                    {[]int32{first + OpenMax, first + OpenMax}, 2, ClassTooManyOpen},
+		"cancels one that was not there before": {[]int32{first + OpenMax + 1}, 1, ClassTooManyOpen},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

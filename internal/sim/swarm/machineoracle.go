@@ -212,19 +212,35 @@ func (m *machinery) arrived(run *snapshot.Run, w *model) {
 	if err != nil && s.world.Model().IsBlocked(run.ID) {
 		return
 	}
-	if err != nil || int64(len(row.Entries)) != run.Core.Signals-known {
-		m.fail("I16", run.ID, "%d entries have come behind %d, and %d are there: %v", run.Core.Signals-known, known, len(row.Entries), err)
-		return
-	}
-	for i := range row.Entries {
-		e := &row.Entries[i]
-		if e.N != known+int64(i)+1 {
-			m.fail("I16", run.ID, "entry %d comes behind entry %d", e.N, known+int64(i))
+	next := row.Entries
+	for n := known + 1; n <= run.Core.Signals; n++ {
+		switch {
+		case len(next) > 0 && next[0].N == n:
+			m.entry(run, w, &next[0])
+			w.entries = append(w.entries, entry{MachineEntry: next[0]})
+			next = next[1:]
+		case m.takenBack(run, w, n):
+			w.entries = append(w.entries, entry{MachineEntry: persistence.MachineEntry{N: n}, unheard: true})
+		default:
+			m.fail("I16", run.ID, "%d entries have come behind %d, and number %d is not among these: %v %v", run.Core.Signals-known, known, n, names(row.Entries), err)
 			return
 		}
-		m.entry(run, w, e)
-		w.entries = append(w.entries, entry{MachineEntry: *e})
 	}
+	if len(next) > 0 {
+		m.fail("I16", run.ID, "the entries behind %d are not in order: %v", known, names(row.Entries))
+	}
+}
+
+// takenBack reports whether the machine has canceled what an entry is about in the transaction in
+// which that failed.
+func (m *machinery) takenBack(run *snapshot.Run, w *model, n int64) bool {
+	return slices.ContainsFunc(run.Tasks, func(t snapshot.Task) bool {
+		if !t.IsSpawned() || t.Entry != -n || t.State == lifecycle.Canceled || t.State == lifecycle.Completed {
+			return false
+		}
+		_, as := lifecycle.SpawnedAs(t.Dynamic.Name)
+		return w.canceled[as]
+	})
 }
 
 // entry judges a new entry by what it is about.
