@@ -16,12 +16,14 @@ create table {schema}.machines (
 	base         bigint not null,
 	base_version integer not null,
 	base_state   bytea not null,
+	base_started integer not null, -- how many activities, timers and child runs it had started then
 	base_epoch   bigint not null, -- of the machine then: its events up to this number may be removed
 	base_events  bigint not null, -- of the run, the same
 	base_at      timestamptz, -- when that was
 	mark         bigint not null, -- becomes the base
 	mark_version integer not null,
 	mark_state   bytea not null,
+	mark_started integer not null,
 	mark_epoch   bigint not null,
 	mark_events  bigint not null,
 	mark_at      timestamptz
@@ -39,7 +41,8 @@ create index inbox_by_number on {schema}.inbox (run_id, n);
 -- Of a machine: how many steps its program declares; steps is what its runs count with.
 alter table {schema}.workflow_definitions add column declared integer;
 
--- Of a machine, in the first slice: taken, version, base, base_version; then state and base_state.
+-- Of a machine, in the first slice: taken, version, base, base_version, base_started; then state and
+-- base_state.
 -- Beside the tasks of a slice what they do not have of their step: the run may have got another
 -- definition since they were made.
 alter table {schema}.run_history add column machine bigint[], add column machine_states bytea[],

@@ -116,7 +116,9 @@ func (s *Store) trim(r *run, most int) {
 			old = append(old, t)
 		}
 	}
-	slices.SortFunc(old, func(a, b lifecycle.Task) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Step, b.Step)) })
+	slices.SortFunc(old, func(a, b lifecycle.Task) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Step, b.Step))
+	})
 	gone := map[int32]bool{}
 	for _, t := range old[:min(most, len(old))] {
 		at, _ := r.at(t.Step)

@@ -25,7 +25,7 @@ func (r *run) leftBehind(order *persistence.RequeueOrder) bool {
 func (s *Store) resumeMachine(from, to *run, now time.Time) int {
 	m, resumed := &from.machine, from.resumed()
 	state := state{m.version, bytes.Clone(m.bytes)}
-	here := mark{state: state, taken: m.taken}
+	here := mark{state: state, taken: m.taken, started: from.core.Dynamic}
 	to.machine = machine{state: state, taken: m.taken, base: here, next: here}
 	to.core.Signals, to.core.Dynamic = resumed.Signals, from.core.Dynamic
 	for _, e := range s.inbox[from.id()] {

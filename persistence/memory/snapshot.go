@@ -119,7 +119,7 @@ func (r *run) snapshot() snapshot.Run {
 	m := &r.machine
 	out.Machine = snapshot.Machine{
 		Version: m.version, State: append([]byte(nil), m.bytes...), Taken: m.taken,
-		Base: m.base.taken, BaseVersion: m.base.version, BaseState: append([]byte(nil), m.base.bytes...),
+		Base: m.base.taken, BaseVersion: m.base.version, BaseState: append([]byte(nil), m.base.bytes...), BaseStarted: m.base.started,
 	}
 	for i, t := range r.tasks {
 		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress, Item: append([]byte(nil), r.details[i].item...)})

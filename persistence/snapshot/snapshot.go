@@ -57,6 +57,7 @@ type Machine struct {
 	Base        int64 // entries behind it are kept, and those of up to the next mark may be
 	BaseVersion int32
 	BaseState   []byte
+	BaseStarted int32
 }
 
 // Task is one task.

@@ -32,7 +32,7 @@ func Read(ctx context.Context, db *pgsql.DB, on pgsql.Querier, run workflow.RunI
 	e := entryRow{}
 	targets := append([]any{
 		&one.Definition, &one.Tenant, &one.Taken, &one.Version, &one.State, &one.Arrived, &one.Started, &one.Base, &one.BaseVersion,
-		&one.BaseState, &e.entry.N,
+		&one.BaseState, &one.BaseStarted, &e.entry.N,
 	}, e.targets()...)
 	_, err = pgx.ForEachRow(rows, targets, func() error {
 		switch {

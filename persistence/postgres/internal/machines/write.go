@@ -22,7 +22,7 @@ type Activated struct {
 type Writes struct {
 	runs                  pgsql.UUIDs
 	taken, epochs, events []int64
-	versions              []int32
+	versions, started     []int32
 	trimmed               pgsql.UUIDs
 	most                  []int32
 	states                [][]byte
@@ -45,6 +45,7 @@ func (w *Writes) Activate(run workflow.RunID, a *Activated, made []lifecycle.Tas
 	}
 	w.runs, w.taken, w.versions, w.states = append(w.runs, run), append(w.taken, a.Taken), append(w.versions, a.Version), append(w.states, state)
 	w.epochs, w.events = append(w.epochs, a.Epoch), append(w.events, a.Events)
+	w.started = append(w.started, started-int32(len(made)))
 	if most := a.Trims(started); most > 0 {
 		w.trimmed, w.most = append(w.trimmed, run), append(w.most, int32(most))
 	}
@@ -70,7 +71,7 @@ func (w *Writes) Continue(run workflow.RunID, definition, handler int32, queue i
 func (w *Writes) Queue(b *pgsql.Batch, now time.Time) {
 	if len(w.runs) > 0 {
 		b.Add("write_machines", pgsql.Named{
-			"runs": w.runs, "taken": w.taken, "versions": w.versions, "states": w.states, "epochs": w.epochs, "events": w.events,
+			"runs": w.runs, "taken": w.taken, "versions": w.versions, "states": w.states, "epochs": w.epochs, "events": w.events, "started": w.started,
 			"half": int64(persistence.MachineKeep / 2), "now": pgsql.Instant(now),
 		})
 	}

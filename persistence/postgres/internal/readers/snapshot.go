@@ -161,11 +161,11 @@ func (r *reader) maps(byID map[workflow.RunID]*snapshot.Run) {
 func (r *reader) machines(byID map[workflow.RunID]*snapshot.Run) {
 	var id workflow.RunID
 	var m snapshot.Machine
-	r.each(`select run_id, taken, version, state, base, base_version, base_state from {schema}.machines
+	r.each(`select run_id, taken, version, state, base, base_version, base_state, base_started from {schema}.machines
 		union all
-		select h.id, h.machine[1], h.machine[2]::int, h.machine_states[1], h.machine[3], h.machine[4]::int, h.machine_states[2]
+		select h.id, h.machine[1], h.machine[2]::int, h.machine_states[1], h.machine[3], h.machine[4]::int, h.machine_states[2], h.machine[5]::int
 		from {schema}.run_history h where h.machine is not null`,
-		[]any{(*[16]byte)(&id), &m.Taken, &m.Version, &m.State, &m.Base, &m.BaseVersion, &m.BaseState}, func() error {
+		[]any{(*[16]byte)(&id), &m.Taken, &m.Version, &m.State, &m.Base, &m.BaseVersion, &m.BaseState, &m.BaseStarted}, func() error {
 			own := m
 			own.State, own.BaseState = append([]byte(nil), m.State...), append([]byte(nil), m.BaseState...)
 			byID[id].Machine = own

@@ -149,7 +149,7 @@ moved as (
 			having count(*) > 0
 		) v on true
 		left join lateral (
-			select array[k.taken, k.version, k.base, k.base_version] as numbers, array[k.state, k.base_state] as states
+			select array[k.taken, k.version, k.base, k.base_version, k.base_started] as numbers, array[k.state, k.base_state] as states
 			from {schema}.machines k
 			where j.machine and coalesce(s.slice, 0) = 0 and k.run_id = r.id
 		) x on true

@@ -8,11 +8,11 @@ m as materialized (
 ),
 {entries},
 r as materialized (
-	select k.definition, k.tenant, k.signals, k.dynamic_count, m.taken, m.version, m.state, m.base, m.base_version, m.base_state
+	select k.definition, k.tenant, k.signals, k.dynamic_count, m.taken, m.version, m.state, m.base, m.base_version, m.base_state, m.base_started
 	from live k left join {schema}.machines m on m.run_id = k.id
 	union all
 	select h.definition, h.tenant, h.signals, h.dynamic_count, h.machine[1], h.machine[2]::int, h.machine_states[1], h.machine[3], h.machine[4]::int,
-		h.machine_states[2]
+		h.machine_states[2], h.machine[5]::int
 	from old h where h.slice = 0
 ),
 kept as (
@@ -45,8 +45,8 @@ kept as (
 	) e
 )
 select r.definition, r.tenant, coalesce(r.taken, 0), coalesce(r.version, 0), r.state, coalesce(r.signals, 0), coalesce(r.dynamic_count, 0),
-	coalesce(r.base, 0), coalesce(r.base_version, 0), r.base_state, 0::bigint, 0, null::timestamptz, null, null::bytea, null, null, true
+	coalesce(r.base, 0), coalesce(r.base_version, 0), r.base_state, coalesce(r.base_started, 0), 0::bigint, 0, null::timestamptz, null, null::bytea, null, null, true
 from r
 union all
-select 0, '', 0, 0, null, 0, 0, 0, 0, null, k.n, k.kind, k.at, k.name, k.payload, k.class, k.error, k.kept from kept k where @limit::int > 0
-order by 11
+select 0, '', 0, 0, null, 0, 0, 0, 0, null, 0, k.n, k.kind, k.at, k.name, k.payload, k.class, k.error, k.kept from kept k where @limit::int > 0
+order by 12
