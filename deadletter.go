@@ -44,7 +44,7 @@ var (
 	// to go on from. RequeueOptions.FromStart begins anew.
 	ErrRunGone = errors.New("the run of the dead letter is no longer kept")
 	// ErrFailureHandled: the state machine of the run has handled the failure, or has completed,
-	// so a run that goes on from its state has no use for the activity. Requeue the letter of the
+	// so a run that continues from its state has no use for the activity. Requeue the letter of the
 	// machine itself, if it has one; trigger a new run; or begin anew with RequeueOptions.FromStart.
 	ErrFailureHandled = errors.New("the machine of the run has handled the failure")
 )

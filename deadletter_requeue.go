@@ -68,7 +68,7 @@ type RequeueReport struct {
 // executed, under the same idempotency keys as before. All dead letters of the
 // run count as requeued. It returns when that is durable.
 //
-// A state machine goes on from its state: that before the activation that failed. It hears of
+// A state machine continues from its state: that before the activation that failed. It hears of
 // what that has not handled. What it has started and has not completed is executed again, under
 // the same ids and keys, unless the machine has handled how it ended, or has canceled it.
 //

@@ -102,7 +102,7 @@ const OriginRequeue = "requeue"
 const pageDefault = 100
 
 // RequeueOrder asks for the run of a dead letter to go on, as a new run: what
-// completed is taken over (lifecycle.Resume), the rest is executed. A machine goes on from its
+// completed is taken over (lifecycle.Resume), the rest is executed. A machine continues from its
 // state (lifecycle.ResumeMachine).
 type RequeueOrder struct {
 	Letter workflow.TaskID

@@ -39,7 +39,7 @@ A requeue lets the run continue as a new run: steps that completed are taken ove
 the failed one and all that comes after it are executed. Of a map that failed, the
 elements that completed are taken over, and the others are executed. The ended run
 stays. --attempts and --attempt-timeout hold for the new run in place of what its
-program says. A state machine goes on from its state; the letter of a failure that it
+program says. A state machine continues from its state; the letter of a failure that it
 has handled is not requeued.
 The new run is of the definition that the ended run had, with --from-start, too:
 a pod of that version has to live. Letters of a workflow that has changed are

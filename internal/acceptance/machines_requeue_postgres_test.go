@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// On real tables, with two pods: a machine fails, and goes on from its state.
+// On real tables, with two pods: a machine fails, and continues from its state.
 func TestAMachineGoesOnFromItsStateOnPostgres(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

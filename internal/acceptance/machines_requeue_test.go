@@ -229,7 +229,7 @@ func TestARequeueHasOptionsOfItsOwn(t *testing.T) {
 	})
 }
 
-// The same for the longest attempt, which the next run that goes on does not have.
+// The same for the longest attempt, which the next run that continues does not have.
 func TestARequeueHasALongestAttemptOfItsOwn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		engine, handle := start(t, single(func(ctx context.Context, _ string) (int, error) {

@@ -20,7 +20,7 @@ func (r *run) leftBehind(order *persistence.RequeueOrder) bool {
 	return r != nil && !order.Fresh && r.definition.graph.IsMachine() && lifecycle.LeftBehind(r.tasks, order.Letter.Step, r.machine.taken)
 }
 
-// resumeMachine gives a run what its machine goes on from, and returns how many ends are among
+// resumeMachine gives a run what its machine continues from, and returns how many ends are among
 // that. Entries are kept from there on.
 func (s *Store) resumeMachine(from, to *run, now time.Time) int {
 	m, resumed := &from.machine, from.resumed()

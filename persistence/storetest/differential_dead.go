@@ -157,6 +157,8 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 		w.saw("requeue too late")
 	case persistence.InputUnjudged:
 		w.saw("requeue with an input that was not judged")
+	case persistence.LetterLeftBehind:
+		w.saw("requeue of a failure that a machine has handled")
 	case persistence.RequeueRefused:
 		if order.Queue == "" && order.Definition == (workflow.Hash{}) {
 			w.diverge("refused: %+v", answer)

@@ -45,7 +45,7 @@ func (w *world) broken() (workflow.RunID, *worker, time.Time) {
 }
 
 var machineRequeueRules = []rule{
-	{"machines/requeue", "a requeued machine goes on from its state, and only what did not complete is executed again", func(w *world) {
+	{"machines/requeue", "a requeued machine continues from its state, and only what did not complete is executed again", func(w *world) {
 		for _, archived := range []bool{false, true} {
 			run, p, at := w.broken()
 			if archived {
@@ -61,7 +61,8 @@ var machineRequeueRules = []rule{
 			require.Equal(w.t, []any{run, `"2"`, "charge", int32(1)}, []any{again.KeyRun, string(again.Item), again.Declared, again.Attempt})
 			require.Equal(w.t, []string{"2 charge#3", "6 paid"}, heard(m))
 			require.Equal(w.t, []any{int32(1), `"s1"`, int64(2), int64(5), int32(5)}, []any{
-				m.Machine.Version, string(m.Machine.State), m.Machine.Taken, m.Machine.Arrived, m.Machine.Started})
+				m.Machine.Version, string(m.Machine.State), m.Machine.Taken, m.Machine.Arrived, m.Machine.Started,
+			})
 			require.Equal(w.t, []any{`"charge#3"`, int64(4), int64(5)}, []any{string(m.Machine.Entries[0].Payload), m.Machine.Entries[0].N, m.Machine.Entries[1].N})
 			for _, timer := range w.snapshot().Timers {
 				if timer.Run == answer.Run {

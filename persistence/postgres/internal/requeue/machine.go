@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// resuming is what a run goes on from that continues an ended run of a machine.
+// resuming is what a run begins with that continues an ended run of a machine.
 type resuming struct {
 	lifecycle.Resumed
 
@@ -27,7 +27,7 @@ func (r *requeueing) count() int {
 	return len(r.kept)
 }
 
-// resume chooses what the new run of a machine goes on from.
+// resume chooses what the new run of a machine continues with.
 func (r *requeueing) resume(ctx context.Context) error {
 	if r.order.Fresh {
 		return nil

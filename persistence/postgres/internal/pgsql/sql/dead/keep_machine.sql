@@ -1,4 +1,4 @@
--- keep_machine: gives a new run what the machine of an ended one goes on from: its state, which is
+-- keep_machine: gives a new run what the machine of an ended one continues from: its state, which is
 -- also where the entries begin that are kept, and the signals that it has not handled.
 -- Caller: RequeueDeadLetter, which has submitted the run in this transaction.
 -- Index: machines_pkey, or that of a span of run_history; inbox_by_number, one range.
