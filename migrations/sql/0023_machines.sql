@@ -105,7 +105,7 @@ select e.run_id, e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at
 	null::text[] collate "C" as dynamic_names,
 	(select t.name from {schema}.tasks t where r.dynamic_count > 0 and t.run_id = e.run_id and t.step = e.step) as name
 from {schema}.workflow_runs r
-	left join {schema}.machines m on m.run_id = r.id and m.base > 0
+	left join {schema}.machines m on m.run_id = r.id and m.base_epoch > 0
 	join {schema}.task_events e on e.run_id = r.id -- those of archived runs stay there for a while
 where m.run_id is null or not case when e.step = 0 then e.n <= m.base_epoch
 	when e.step = -1 then e.kind in (34, 38) and e.n <= m.base_events
@@ -115,7 +115,7 @@ select e.run_id, e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at
 	null, (select t.name from {schema}.tasks t where r.dynamic_count > 0 and t.run_id = e.run_id and t.step = e.step)
 from {schema}.task_events_kept e
 	left join {schema}.workflow_runs r on r.id = e.run_id
-	left join {schema}.machines m on m.run_id = e.run_id and m.base > 0
+	left join {schema}.machines m on m.run_id = e.run_id and m.base_epoch > 0
 where m.run_id is null or not case when e.step = 0 then e.n <= m.base_epoch
 	when e.step = -1 then e.kind in (34, 38) and e.n <= m.base_events
 	else not exists (select from {schema}.tasks t where t.run_id = m.run_id and t.step = e.step) end
@@ -124,7 +124,7 @@ select m.run_id, s.step, 15::smallint, s.n, m.base_at, null, null, null, null, n
 from {schema}.machines m
 	join {schema}.workflow_runs r on r.id = m.run_id,
 	lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
-where m.base > 0 and (s.step = 0 or s.n > 2)
+where m.base_epoch > 0 and (s.step = 0 or s.n > 2)
 union all
 select h.id, u.step, u.kind, u.n, u.at, u.pod, u.delay, u.attempt, u.wake_at, u."by", u.class, u.text, h.tenant, h.definition, null, u.name
 from {schema}.run_history h,

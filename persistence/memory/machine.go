@@ -88,7 +88,7 @@ func (b *batch) activated(r *run, t *persistence.Transition, made []lifecycle.Ta
 // for those of each.
 func (r *run) trimEvents() {
 	base := &r.machine.base
-	if base.taken == 0 {
+	if base.epoch == 0 {
 		return
 	}
 	r.events = slices.DeleteFunc(r.events, func(e lifecycle.Event) bool {

@@ -34,7 +34,7 @@ judged as materialized (
 told as materialized (select j.id from judged j where not j.plain),
 trimmed as materialized (
 	select m.*
-	from judged j, lateral (select * from {schema}.machines k where k.run_id = j.id and k.base > 0 offset 0) m
+	from judged j, lateral (select * from {schema}.machines k where k.run_id = j.id and k.base_epoch > 0 offset 0) m
 	where j.machine
 ),
 events as materialized (

@@ -13,13 +13,13 @@ moved as (
 ),
 kept as (
 	insert into {schema}.task_events_kept
-	select e.* from moved e left join {schema}.machines m on m.run_id = e.run_id and m.base > 0
+	select e.* from moved e left join {schema}.machines m on m.run_id = e.run_id and m.base_epoch > 0
 	where m.run_id is null or not {event_gone}
 	returning 1
 ),
 gone as (
 	delete from {schema}.task_events_kept e
 	using {schema}.machines m
-	where m.run_id in (select id from named) and m.base > 0 and e.run_id = m.run_id and {event_gone}
+	where m.run_id in (select id from named) and m.base_epoch > 0 and e.run_id = m.run_id and {event_gone}
 )
 select count(*)::int from kept

@@ -2,18 +2,18 @@
 e as (
 	select e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at, e."by", e.class, e.text
 	from live r
-		left join {schema}.machines m on m.run_id = r.id and m.base > 0
+		left join {schema}.machines m on m.run_id = r.id and m.base_epoch > 0
 		join {schema}.task_events e on e.run_id = r.id -- those of archived runs stay there for a while
 	where m.run_id is null or not {event_gone}
 	union all
 	select e.step, e.kind, e.n, e.at, e.pod, e.delay, e.attempt, e.wake_at, e."by", e.class, e.text
 	from {schema}.task_events_kept e
-		left join {schema}.machines m on m.run_id = e.run_id and m.base > 0
+		left join {schema}.machines m on m.run_id = e.run_id and m.base_epoch > 0
 	where e.run_id = @run and (m.run_id is null or not {event_gone})
 	union all -- it stands for those
 	select s.step, 15::smallint, s.n, m.base_at, null, null, null, null, null, null, null
 	from live r
-		join {schema}.machines m on m.run_id = r.id and m.base > 0,
+		join {schema}.machines m on m.run_id = r.id and m.base_epoch > 0,
 		lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
 	where s.step = 0 or s.n > 2
 	union all
