@@ -13,22 +13,28 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/quarantine"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// activated reports an activation of a machine that has handled what it was granted, and starts
-// something.
-func (k *fixture) activated(pod int64, g *workflow.Graph, grant persistence.Grant, change func(*persistence.Activation)) {
-	k.t.Helper()
+// activation reports that a machine has handled what it was granted.
+func (k *fixture) activation(pod int64, g *workflow.Graph, grant persistence.Grant) persistence.Record {
 	record := k.completion(pod, grant)
 	t := &record.Transitions[0]
 	t.Report, t.Output = lifecycle.Yielded, nil
 	t.Activation = &persistence.Activation{
 		Taken: grant.Machine.Arrived, Heard: int32(len(grant.Machine.Entries)), Version: 1, State: []byte(`{"some":"state"}`), Definition: g.Hash,
 	}
+	return record
+}
+
+// activated records an activation of a machine, with a change to it.
+func (k *fixture) activated(pod int64, g *workflow.Graph, grant persistence.Grant, change func(*persistence.Activation)) {
+	k.t.Helper()
+	record := k.activation(pod, g, grant)
 	if change != nil {
-		change(t.Activation)
+		change(record.Transitions[0].Activation)
 	}
 	require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
 }
@@ -200,6 +206,73 @@ func TestAnOldMachineIsTrimmed(t *testing.T) {
 	}
 	require.Less(t, left(), before-300, "twice as much as came")
 	require.Greater(t, left(), before-1000)
+}
+
+// A trigger on the tables of machines that leaves rows out fails what writes them.
+func TestMachinesAreWrittenOrRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ table, change, result string }{
+		{"machines", "insert", "null"},
+		{"machines", "update", "null"},
+		{"machines", "update", "old"},
+		{"map_items", "insert", "null"},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Order()
+			k, pod := withPod(t, g)
+			run := k.start(g, "a", 1)[0]
+			grant := k.claim(pod, 1)[0]
+			if c.change == "update" {
+				k.activated(pod, g, grant, nil)
+				grant = k.hears(pod, run, "one")
+			}
+			record := k.activation(pod, g, grant)
+			charge(record.Transitions[0].Activation)
+			k.exec(fmt.Sprintf(`create function {schema}.skip() returns trigger language plpgsql as 'begin return %s; end';
+				create trigger mine before %s on {schema}.%s for each row execute function {schema}.skip()`, c.result, c.change, c.table))
+			_, err := k.store.RecordTransitions(k.ctx, record)
+			require.ErrorIs(t, err, persistence.ErrUnavailable)
+			k.exec("drop function {schema}.skip() cascade")
+			require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+			k.requireSound()
+		})
+	}
+}
+
+// A state that cannot be read stops no other machine: its run rests, and is granted again once it can.
+func TestAStateThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	g := storetest.Order()
+	k, pod := withPod(t, g)
+	var runs []workflow.RunID
+	for range 3 {
+		run := k.start(g, "a", 1)[0]
+		record := k.activation(pod, g, k.claim(pod, 1)[0])
+		record.Transitions[0].Activation.State = []byte(noise())
+		k.send(record)
+		k.signal(signalOf(run, "noted", "one"))
+		runs = append(runs, run)
+	}
+	require.Equal(t, 3, k.drain(10).Delivered)
+	k.lose("machines", 1)
+	request := k.request(pod, 10)
+	grants := k.claimed(request).Grants
+	require.Len(t, grants, 2)
+	require.Equal(t, 1, k.store.quarantine.Met(quarantine.Unreadable))
+	require.Len(t, k.claimed(request).Grants, 2, "the claim is asked again")
+	for _, grant := range grants {
+		require.EqualValues(t, 1, grant.Machine.Version)
+		k.activated(pod, g, grant, nil)
+	}
+	at := slices.IndexFunc(runs, func(run workflow.RunID) bool { return grants[0].Task.Run != run && grants[1].Task.Run != run })
+	k.exec(`update {schema}.machines set state = 'null' where run_id = $1`, [16]byte(runs[at]))
+	k.endRests()
+	grants = k.claimed(request).Grants
+	require.Len(t, grants, 1)
+	require.Equal(t, "null", string(grants[0].Machine.State))
+	k.activated(pod, g, grants[0], nil)
+	k.requireSound()
 }
 
 // BenchmarkActivations compares activations of a machine that has handled 100,000 entries, and of which

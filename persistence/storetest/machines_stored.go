@@ -67,6 +67,9 @@ var machineStoredRules = []rule{
 		require.Equal(w.t, numbers[0][0], numbers[1][len(current.Nodes)], "of version 1")
 		require.NotEqual(w.t, numbers[0][0], numbers[1][0])
 		require.Equal(w.t, numbers, call(w.store.RegisterDefinitions(w.ctx, []*workflow.Graph{old, current}, nil)).must(w))
+		stored, want := *call(w.store.Definition(w.ctx, current.Hash)).must(w), *current
+		stored.Older, want.Older = nil, nil // they follow from the definition
+		require.Equal(w.t, want, stored)
 		w.with(old, current)
 		run := w.start(old)
 		p := w.pod(old, current)

@@ -40,6 +40,7 @@ func indexes() []index {
 		{"inbox", "run_id, id", primary},
 		{"intake", "id", primary},
 		{"leader_epoch", "one", primary},
+		{"machines", "run_id", primary},
 		{"map_items", "run_id, step, item", primary},
 		{"maps", "run_id, step", primary},
 		{"parked_tasks", "handler, fair_id", plain},

@@ -11,11 +11,11 @@ with d as materialized (
 runs as (
 	update {schema}.workflow_runs r set definition = d.definition from d
 	where r.ctid = d.run and r.id is not distinct from d.run_id
-	returning 1
+	returning r.definition = d.definition as written
 ),
 tasks as (
 	update {schema}.tasks t set handler = d.handler, queue = d.queue from d
 	where t.ctid = d.task and t.run_id is not distinct from d.run_id and t.step is not distinct from 0
-	returning 1
+	returning t.handler = d.handler as written
 )
-select ln(((select count(*) from runs) + (select count(*) from tasks) = 2 * cardinality(@runs::uuid[]))::int)
+select ln(((select count(*) from runs where written) + (select count(*) from tasks where written) = 2 * cardinality(@runs::uuid[]))::int)

@@ -36,6 +36,6 @@ u as (
 		mark_events = case
 			when m.taken / @half::bigint <> excluded.taken / @half::bigint then (select d.events from d where d.run_id = m.run_id) else m.mark_events end,
 		mark_at = case when m.taken / @half::bigint <> excluded.taken / @half::bigint then @now::timestamptz else m.mark_at end
-	returning 1
+	returning m.taken = (select d.taken from d where d.run_id = m.run_id) as written
 )
-select ln((count(*) = cardinality(@runs::uuid[]))::int) from u
+{all_written}
