@@ -57,6 +57,7 @@ type RunStatus struct {
 	Class        string            `json:"class"`                // class of its error; see [Class]
 	Error        string            `json:"error"`                // its text
 	Steps        []StepStatus      `json:"steps,omitzero"`       // parents before their children, without elements of maps; nil: in a page
+	LeftOut      int               `json:"left_out,omitzero"`    // of a state machine: how many activities, timers and child runs have ended that Steps does not have; it has the last 100
 }
 
 // StatusOption changes what a status brings.
@@ -98,6 +99,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 		CreatedAt: utc(row.CreatedAt), StartedAt: utc(row.StartedAt), FinishedAt: utc(row.FinishedAt),
 		FailedStep: row.FailedStep, Class: row.Class, Error: row.Error,
 	}
+	tasks, status.LeftOut = listed(tasks)
 	for _, t := range tasks {
 		step := StepStatus{
 			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
@@ -112,14 +114,48 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 	return status
 }
 
+// spawnedShown is how much of what a machine has started, and has ended, a status lists.
+const spawnedShown = 100
+
+// listed returns the tasks that a status lists, and how many it leaves out: a machine may have started
+// thousands of things that have ended.
+func listed(tasks []persistence.TaskRow) (list []persistence.TaskRow, left int) {
+	ended := 0
+	for i := range tasks {
+		if isSpawned(&tasks[i]) && tasks[i].State.Terminal() {
+			ended++
+		}
+	}
+	if left = ended - spawnedShown; left <= 0 {
+		return tasks, 0
+	}
+	skip := left
+	for i := range tasks {
+		if skip > 0 && isSpawned(&tasks[i]) && tasks[i].State.Terminal() {
+			skip--
+			continue
+		}
+		list = append(list, tasks[i])
+	}
+	return list, left
+}
+
+// isSpawned reports whether a machine has started the task: its name has its number.
+func isSpawned(t *persistence.TaskRow) bool {
+	_, n := lifecycle.SpawnedAs(t.Name)
+	return n > 0 && t.Step == workflow.MachineSteps+n
+}
+
 // Event is one row of a run's history. Which fields beside the first four are
 // set depends on the kind; in JSON the others are left out.
 //
 // The kinds of steps are queued, started, completed, failed, retrying,
 // timed_out (waited in the queue, or for a signal, for too long), lost (with its pod),
 // released (handed back by a pod that stops), skipped, canceled, sleeping, woken and
-// waiting (for a signal, a child run or elements); those of runs run_created, run_started, signaled,
-// cancel_requested, run_completed, run_failed and run_canceled.
+// waiting (for a signal, a child run or elements); of a state machine activated (it has handled
+// entries, and N counts up to this activation), and trimmed (stands for older ones, up to its N, that
+// were removed). Those of runs are run_created, run_started, signaled, signal_refused (a machine could
+// not decode it), cancel_requested, run_completed, run_failed and run_canceled.
 type Event struct {
 	Step    string        `json:"step"` // "": the run itself; of an element of a map as in "files[17]"
 	N       int64         `json:"n"`    // counts the events of this step, or of the run itself, from 1
@@ -130,7 +166,7 @@ type Event struct {
 	Attempt int           `json:"attempt,omitzero"`  // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration `json:"delay_ns,omitzero"` // retrying: before the next attempt
 	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping; waiting: its deadline, if there is one
-	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal or child run, or how many elements; "": none
+	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled, signal_refused: which signal or child run, or how many elements; activated: how many entries; "": none
 	Class   string        `json:"class,omitzero"`    // of the error; see [Class]
 	Text    string        `json:"text,omitzero"`     // the error, or the reason of a cancel
 }

@@ -12,7 +12,8 @@ import (
 
 // Explain returns one reason for each task of the situation, by step, or one for
 // the run if it has no task to explain. A map has one that counts its elements; of
-// these it returns those of the first 10 that neither run nor are about to. Of a run that has failed it returns one for each
+// these it returns those of the first 10 that neither run nor are about to; the same holds for a
+// machine, and what it has started. Of a run that has failed it returns one for each
 // step that failed, the first failure first.
 func Explain(s Situation) []Reason {
 	e := explainer{s: &s, open: map[int32][]int32{}}
@@ -29,6 +30,7 @@ func Explain(s Situation) []Reason {
 	}
 	reasons := make([]Reason, 0, len(s.Tasks))
 	elements := map[int32]int{} // shown of a map
+	spawned := 0                // shown of what a machine has started
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		r := e.task(t)
@@ -39,12 +41,19 @@ func Explain(s Situation) []Reason {
 			}
 			elements[t.Element]++
 		}
+		if t.Spawned {
+			if r.Remedy == "" && (r.Cause == CauseRunning || r.Cause == CauseReady || r.Cause == CauseSleeping) || spawned == elementsShown {
+				continue // the reason of its machine counts it
+			}
+			spawned++
+		}
 		reasons = append(reasons, r)
 	}
 	return reasons
 }
 
-// elementsShown bounds how many elements of a map have a reason each.
+// elementsShown bounds how many elements of a map, or things that a machine has started, have a reason
+// each.
 const elementsShown = 10
 
 type explainer struct {
@@ -190,6 +199,9 @@ func (e *explainer) timed(t *Task, cause Cause, text string) Reason {
 	r := Reason{Cause: cause, Text: text + " " + e.until(t.Timer), Until: t.Timer}
 	if cause == CauseBackoff && t.Error != "" {
 		r.Text += ": " + Short(t.Error)
+	}
+	if cause == CauseBackoff && t.Machine {
+		r.Remedy = otherProgram(t.Class)
 	}
 	return r
 }

@@ -16,6 +16,7 @@ const (
 	CauseSignal    Cause = "signal"    // it waits for a signal
 	CauseChild     Cause = "child"     // it waits for its child run
 	CauseElements  Cause = "elements"  // it waits for its elements
+	CauseMachine   Cause = "machine"   // it is a state machine, and waits for its next event
 	CauseRunning   Cause = "running"   // a pod executes it
 	CauseReady     Cause = "ready"     // the next claim takes it
 	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free

@@ -98,6 +98,9 @@ type Task struct {
 	Child    ChildRun  // waiting: for this run; zero: it waits for something else
 	Map      MapState  // waiting: for its elements; zero: it waits for something else
 	Element  int32     // of an element of a map: the step of that; 0: it is none, since a map has a parent
+	Machine  bool      // it is a state machine; waiting: Since is when its last activation ended
+	Hears    []string  // of a machine: the signals that it hears, by name
+	Spawned  bool      // the machine of the run has started it
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler

@@ -7,9 +7,11 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
-// waiting explains a step that waits for a signal, for its child run, or for its elements.
+// waiting explains a step that waits for a signal, for its child run, for its elements, or a machine that waits.
 func (e *explainer) waiting(t *Task) Reason {
 	switch {
+	case t.Machine:
+		return e.machine(t)
 	case !t.Child.Run.IsZero():
 		return e.child(t)
 	case t.Map.Items > 0:

@@ -236,6 +236,8 @@ func TestHelpOfTheCommandsThatOperate(t *testing.T) {
 		{"runs", "requeue"},
 		{"runs", "trigger"},
 		{"runs", "signal"},
+		{"runs", "state"},
+		{"runs", "replay"},
 		{"workflows"},
 		{"workflows", "list"},
 		{"workflows", "show"},

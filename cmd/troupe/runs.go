@@ -114,7 +114,11 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 		}
 		table.Add(append(cells, stepWhy(s))...)
 	}
-	return table.Write(out)
+	if err := table.Write(out); err != nil || r.LeftOut == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "and %s that the machine had started, and that ended before the last 100\n", output.Count(r.LeftOut, "other"))
+	return err
 }
 
 // childText is the child run of a step; "": it has begun none.
@@ -129,6 +133,9 @@ func childText(s *troupe.StepStatus) string {
 func stateText(r *troupe.RunStatus) string {
 	if r.Canceling && !r.State.Terminal() {
 		return r.State.String() + ", canceling"
+	}
+	if r.CancelReason != "" && !r.State.Terminal() { // of a machine that handles a cancel
+		return r.State.String() + ", asked to stop"
 	}
 	return r.State.String()
 }

@@ -84,11 +84,16 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 	case t.State != lifecycle.Waiting:
 	case t.Traits.Has(workflow.TraitChild):
 		e.Since, e.Child = r.lastEvent(step, lifecycle.EventWaiting), s.explainedChild(r.children[step], r.node(step).Child.Workflow)
+	case t.Traits.Has(workflow.TraitMachine):
+		e.Since = r.lastEvent(step, lifecycle.EventActivated)
 	case t.Traits.Has(workflow.TraitMap):
 		e.Since, e.Map = r.lastEvent(step, lifecycle.EventWaiting), r.explainedMap(step)
 	default:
 		e.Signal, e.SkipLate, e.Since = t.Signal, t.Traits.Has(workflow.TraitSkipsLate), r.lastEvent(step, lifecycle.EventWaiting)
 		e.Sent = slices.ContainsFunc(s.inbox[r.id()], func(n entry) bool { return n.n == 0 && n.name == t.Signal })
+	}
+	if e.Machine, e.Spawned = t.Traits.Has(workflow.TraitMachine), t.IsSpawned(); e.Machine {
+		e.Hears = r.definition.graph.Signals()
 	}
 	if t.IsElement() {
 		e.Element = t.Dynamic.Owner

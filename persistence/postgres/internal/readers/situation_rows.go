@@ -37,6 +37,7 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
 		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked, &t.Signal, &t.SkipLate, &since, &t.Sent,
 		&child, &childOf, &childState, &childSince, &t.Map.Items, &t.Map.Left, &t.Map.Open, &t.Map.Failed, &t.Element,
+		&t.Machine, &t.Spawned, &t.Hears,
 	}
 	err = r.each("explain_tasks", pgsql.Named{"run": [16]byte(out.Run)}, targets, func() {
 		t.State, t.Children, t.Queue = lifecycle.State(state), pgsql.UnpackChildren(children), queue.name

@@ -4,9 +4,9 @@
 with waits as materialized (
 	select e.step, max(e.at) as since
 	from (
-		select k.step, k.at from {schema}.task_events k where k.run_id = @run and k.kind = 16
+		select k.step, k.at from {schema}.task_events k where k.run_id = @run and k.kind in (13, 16)
 		union all
-		select k.step, k.at from {schema}.task_events_kept k where k.run_id = @run and k.kind = 16
+		select k.step, k.at from {schema}.task_events_kept k where k.run_id = @run and k.kind in (13, 16)
 	) e
 	where exists (select from {schema}.tasks k where k.run_id = @run and k.state = 6)
 	group by e.step
@@ -23,7 +23,11 @@ select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attem
 	t.state = 6 and coalesce(s.signal in (select k.name from sent k), false),
 	c.id, case when c.id is not null then s.child end, c.state, case c.state when 1 then c.created_at when 3 then c.started_at end,
 	coalesce(m.items, 0), coalesce(m.items_left, 0), coalesce(m.open, 0), coalesce(m.failed, 0),
-	case when t.traits & 1024 > 0 and t.declared is not null then t.owner else 0 end
+	case when t.traits & 1024 > 0 and t.declared is not null then t.owner else 0 end,
+	t.traits & 2048 > 0, t.traits & 4096 > 0,
+	case when t.traits & 2048 > 0 then array(
+		select k.signal from {schema}.definition_steps k where k.definition = r.definition and k.signal is not null order by k.signal
+	) end
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
 	left join lateral ( -- of what a machine has started (trait 4096) its name says of which step it is
