@@ -121,9 +121,11 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		default:
 			grant.Step = d.Node(grant.Task.Step).Name
 		}
-		if grant.Machine = machine[grant.Task.Run]; grant.Machine == nil && d.Graph.IsMachine() && grant.Task.Step == 0 {
-			grants = grants[:len(grants)-1] // the same
-			continue
+		if d.Graph.IsMachine() && grant.Task.Step == 0 {
+			if grant.Machine = machine[grant.Task.Run]; grant.Machine == nil {
+				grants = grants[:len(grants)-1] // the same
+				continue
+			}
 		}
 		if row.labels != nil {
 			if err := json.Unmarshal(row.labels, &grant.Labels); err != nil {

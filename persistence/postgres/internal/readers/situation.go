@@ -144,6 +144,9 @@ func (r *situationReader) scan(name string, args pgsql.Named, targets ...any) er
 // protocolOf returns the lowest protocol of pods that know workflows whose steps have some traits.
 func protocolOf(traits workflow.Traits) int16 {
 	var g workflow.Graph
+	if traits.Has(workflow.TraitMachine) {
+		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.Machine})
+	}
 	if traits.Has(workflow.TraitWaits) {
 		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.Wait})
 	}
