@@ -60,7 +60,7 @@ events as materialized (
 			union all
 			select m.run_id, s.step, 15::smallint, s.n, m.base_at, null, null, null, null, null, null, null
 			from trimmed m, lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
-			where s.step = 0 or s.n > 2
+			where s.n > case s.step when 0 then 0 else 2 end
 		) e
 			left join trimmed m on m.run_id = e.run_id
 		where m.run_id is null or e.kind = 15 or not {event_gone}

@@ -15,7 +15,7 @@ e as (
 	from live r
 		join {schema}.machines m on m.run_id = r.id and m.base_epoch > 0,
 		lateral (values (0, m.base_epoch), (-1, m.base_events)) as s (step, n)
-	where s.step = 0 or s.n > 2
+	where s.n > case s.step when 0 then 0 else 2 end
 	union all
 	select u.*
 	from old h,

@@ -5,7 +5,7 @@
 with registered as materialized (
 	select distinct h.handler from {schema}.pods p, unnest(p.handlers) as h (handler) where not p.dead
 )
-select d.name, d.hash, d.steps, array(
+select d.name, d.hash, coalesce(d.declared, d.steps), array(
 	select s.name
 	from {schema}.definition_steps s
 	where s.definition = d.definition and s.traits & @sleeps::smallint = 0 and s.handler not in (select handler from registered)
