@@ -58,8 +58,8 @@ func childRuns() []Plant {
 			Name: "yield-while-stopping", Seeds: 1000,
 			What: "a step of a run that is asked to stop begins its child run",
 			File: "lifecycle/decide_child.go",
-			Old:  "\tcase d.run.Canceling, d.run.Failing && stopsWith(t.Traits):\n",
-			New:  "\tcase (d.run.Canceling || d.run.Failing && stopsWith(t.Traits)) && !planted.On(\"yield-while-stopping\"):\n",
+			Old:  "\tcase d.run.Canceling, d.stopper(t) != \"\":\n",
+			New:  "\tcase (d.run.Canceling || d.stopper(t) != \"\") && !planted.On(\"yield-while-stopping\"):\n",
 		},
 		{
 			Name: "judged-child-begun-again", Seeds: 1000,

@@ -35,8 +35,8 @@ func elements() []Plant {
 			Name: "element-failure-unhandled", Seeds: 1000,
 			What: "an element that fails makes its run fail, whatever its map tolerates",
 			File: "lifecycle/decide_map.go",
-			Old:  "return t.IsElement() || Handled(",
-			New:  "return t.IsElement() && !planted.On(\"element-failure-unhandled\") || Handled(",
+			Old:  "return t.IsElement() || t.IsSpawned() || Handled(",
+			New:  "return t.IsElement() && !planted.On(\"element-failure-unhandled\") || t.IsSpawned() || Handled(",
 		},
 		{
 			Name: "element-dead-letter", Seeds: 1000,
