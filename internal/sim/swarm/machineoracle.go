@@ -126,6 +126,11 @@ func (m *machinery) judge(run *snapshot.Run) {
 			stored.Version, stored.State, stored.Taken, w.version, w.state, w.taken)
 	}
 	t := run.Task(0)
+	asked := slices.ContainsFunc(run.Events, func(e lifecycle.Event) bool { return e.Kind == lifecycle.EventCancelRequested })
+	told := slices.ContainsFunc(w.entries, func(e entry) bool { return e.Kind == persistence.EntryCancel })
+	if asked && !told && run.Graph.Nodes[0].Sleep > 0 && !run.Core.Canceling && !w.ended {
+		m.fail("I16", run.ID, "the run was asked to stop, and the machine will not hear of it")
+	}
 	open := slices.ContainsFunc(run.Tasks, func(t snapshot.Task) bool { return t.IsSpawned() && !t.State.Terminal() })
 	if t.State == lifecycle.Waiting && !open && len(run.Graph.Signals()) == 0 && !t.Flags.Has(lifecycle.FlagStop) {
 		m.fail("I16", run.ID, "the machine waits, hears no signals and has nothing open")
@@ -298,6 +303,8 @@ func (m *machinery) spawned(run *snapshot.Run, w *model) {
 			return
 		}
 		switch {
+		case !t.State.Terminal() && t.State != lifecycle.Running && w.canceled[n]:
+			m.fail("I18", run.ID, "%s is %v, and was canceled", t.Dynamic.Name, t.State)
 		case !t.State.Terminal() || w.terminal[n]:
 			if w.terminal[n] && !t.State.Terminal() {
 				m.fail("I3", run.ID, "%s had ended and continues", t.Dynamic.Name)
