@@ -200,7 +200,7 @@ func (s *Sim) changed(id workflow.RunID) {
 	run, ok := s.world.Model().RunSnapshot(id)
 	if of := run.Family.Parent; ok && s.names[id] == "" && !of.Run.IsZero() {
 		if parent, ok := s.world.Model().RunSnapshot(of.Run); ok {
-			s.names[id] = s.nameOf(of.Run) + "/" + parent.Graph.Nodes[of.Step].Name
+			s.names[id] = s.nameOf(of.Run) + "/" + stepName(&parent, of.Step)
 		}
 	}
 	if !ok || !run.Core.State.Terminal() {
@@ -208,6 +208,9 @@ func (s *Sim) changed(id workflow.RunID) {
 		return
 	}
 	delete(s.open, id)
+	if run.Graph.IsMachine() {
+		s.replay(&run)
+	}
 	for _, done := range s.awaiting[id] {
 		done()
 	}

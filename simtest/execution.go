@@ -56,6 +56,9 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 		if stubbed {
 			call = stub(f)
 		}
+		if f.Step == machineStep { // another step may be called so: it has no activations
+			s.machines[f.Fingerprint] = own[number]
+		}
 		f.Call = func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			about := actors.AttemptFrom(ctx).Info()
 			x := &execution{sim: s, pod: p, about: about, step: f.Step}
@@ -64,7 +67,14 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 			if f.Options.InTx && !stubbed {
 				x.visit("lacks", x.lacksStub)
 			}
-			out, err := call(context.WithValue(ctx, executionKey{}, x), in)
+			within := context.WithValue(ctx, executionKey{}, x)
+			var out actors.Output
+			var err error
+			if in.Machine != nil {
+				out, err = s.activate(within, call, in)
+			} else {
+				out, err = call(within, in)
+			}
 			x.visit("ends", func(done func()) { x.ends(err, done) })
 			return out, err
 		}
@@ -154,7 +164,7 @@ func (x *execution) attempt() string { return fmt.Sprintf("attempt %d", x.about.
 // recordedInTx carries out what a step with InTx has left to its commit.
 func (s *Sim) recordedInTx(t persistence.Transition) {
 	run, _ := s.world.Model().RunSnapshot(t.Task.Run)
-	attempt := fmt.Sprintf("%v/%s/%d", t.Task.Run, run.Graph.Nodes[t.Task.Step].Name, t.Epoch)
+	attempt := fmt.Sprintf("%v/%s/%d", t.Task.Run, stepName(&run, t.Task.Step), t.Epoch)
 	for _, effect := range s.commits[attempt] {
 		effect()
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -38,6 +39,7 @@ type Sim struct {
 	slots     []*slot
 	stubs     map[string]stub // by workflow/step
 	unused    map[string]bool // stubs that no step was found for
+	machines  map[workflow.Hash]actors.StepFunction
 	starts    int
 	sent      int // signals
 
@@ -66,6 +68,7 @@ type Sim struct {
 	calls    atomic.Int64 // triggers and cancels under way
 
 	mu     sync.Mutex
+	began  map[workflow.RunID]began // machines
 	always []invariant
 	saw    map[string]bool // by the name of a Sometimes
 	logs   []string
@@ -76,7 +79,7 @@ func newSim(lab *sim.Lab, options Options, set setting) *Sim {
 	s := &Sim{
 		options: options.withDefaults(), setting: set, pace: newBubble(), over: make(chan struct{}),
 		random: rand.New(rand.NewPCG(set.Seed, 3)), inputs: rand.New(rand.NewPCG(set.Seed, 4)),
-		stubs: map[string]stub{}, unused: map[string]bool{}, saw: map[string]bool{},
+		stubs: map[string]stub{}, machines: map[workflow.Hash]actors.StepFunction{}, began: map[workflow.RunID]began{}, unused: map[string]bool{}, saw: map[string]bool{},
 		open: map[workflow.RunID]bool{}, awaiting: map[workflow.RunID][]func(){}, names: map[workflow.RunID]string{},
 		commits: map[string][]func(){},
 	}

@@ -24,7 +24,9 @@ type Call[I, T any] struct {
 
 // Stub puts fn in the place of a step's function, on all pods. T is the type of
 // the step's output. Of a map it is the type of the result of an element: fn is
-// called for each of them, and reads its item with [Item]. Steps with troupe.InTx
+// called for each of them, and reads its item with [Item]. The step may be an activity that a
+// machine has declared: fn is called for each that it starts, and reads its input with [Item].
+// Steps with troupe.InTx
 // need a stub here, because there is no transaction for them; [OnCommit] does what
 // theirs does. Stub before anything starts.
 func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx context.Context, call Call[I, T]) (T, error)) {
@@ -59,7 +61,12 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 				}
 			}
 			about := troupe.Task(ctx)
-			if own.Map != nil {
+			switch {
+			case own.Map == nil && in.Item != nil: // an activity of a machine
+				call.item = func(target any) error {
+					return codecs(actors.PayloadInput, about.Step).Unmarshal(bytes.Clone(in.Item), target)
+				}
+			case own.Map != nil:
 				call.item = func(target any) error {
 					return codecs(actors.PayloadItem, about.Step).Unmarshal(bytes.Clone(in.Item), target)
 				}
@@ -83,8 +90,8 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 	}
 }
 
-// Item returns the item of the element of a map that is stubbed, and whether the step is a map of
-// such items.
+// Item returns the item of the element of a map that is stubbed, or the input of the activity of a
+// machine, and whether the step is a map of such items, or an activity with such an input.
 func Item[E, I, T any](call Call[I, T]) (E, bool) {
 	var item E
 	known := call.item != nil && call.item(&item) == nil
