@@ -324,6 +324,8 @@ func (r *replayer[I, S, O]) differs(cause error, format string, args ...any) *Re
 	e := &ReplayError{Run: r.first.Run, Entry: r.at, Handler: r.handler, Differs: fmt.Sprintf(format, args...), cause: cause}
 	base, stored := r.first.BaseVersion, r.first.Version
 	switch {
+	case base != 0 && r.first.BaseStarted == 0 && r.first.Started > 0:
+		e.Notice = fmt.Sprintf("the database does not say how many things the machine had started at entry %d: ids are others in the replay", r.first.Base)
 	case base != 0 && base != r.plan.version:
 		e.Notice = fmt.Sprintf("the state at entry %d has version %d, and was migrated to version %d of this program: "+
 			"entries that an older program handled may have been decided otherwise", r.first.Base, base, r.plan.version)

@@ -155,7 +155,7 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		}
 		return nil
 	}
-	return map[string]func(ctx context.Context) error{
+	calls := map[string]func(ctx context.Context) error{
 		"Engine.Status":    func(ctx context.Context) error { _, err := engine.Status(ctx, "", run.ID()); return err },
 		"Engine.Events":    func(ctx context.Context) error { return events(engine.Events(ctx, "", run.ID())) },
 		"Engine.Runs":      func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
@@ -171,25 +171,50 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 			_, err := handle.TriggerWithSignal(ctx, "x", word.With(""), troupe.Key("k"))
 			return err
 		},
-		"Signal.Send":      func(ctx context.Context) error { return word.Send(ctx, run, "") },
-		"Signal.SendTx":    func(ctx context.Context) error { return word.SendTx(ctx, nil, run, "") },
-		"OutputOf":         func(ctx context.Context) error { _, err := troupe.OutputOf(ctx, run, ref); return err },
-		"Run.Await":        func(ctx context.Context) error { _, err := run.Await(ctx); return err },
-		"Run.Cancel":       func(ctx context.Context) error { return run.Cancel(ctx, "") },
-		"Run.Status":       func(ctx context.Context) error { _, err := run.Status(ctx); return err },
-		"Run.Events":       func(ctx context.Context) error { return events(run.Events(ctx)) },
-		"Run.Explain":      func(ctx context.Context) error { _, err := run.Explain(ctx); return err },
-		"Reader.Run":       func(ctx context.Context) error { _, err := reader.Run(ctx, "", run.ID()); return err },
-		"Reader.Runs":      func(ctx context.Context) error { _, err := reader.Runs(ctx, troupe.Filter{}); return err },
-		"Reader.Counts":    func(ctx context.Context) error { _, err := reader.Counts(ctx, troupe.CountFilter{}); return err },
-		"Reader.Explain":   func(ctx context.Context) error { _, err := reader.Explain(ctx, "", run.ID()); return err },
-		"Reader.Payload":   func(ctx context.Context) error { _, err := reader.Payload(ctx, "", run.ID(), "", 0); return err },
-		"Reader.Events":    func(ctx context.Context) error { _, _, err := reader.Events(ctx, "", run.ID(), nil, 0); return err },
-		"Reader.Queues":    func(ctx context.Context) error { _, err := reader.Queues(ctx, ""); return err },
-		"Reader.Parked":    func(ctx context.Context) error { _, err := reader.Parked(ctx, ""); return err },
-		"Reader.Workflows": func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
-		"Reader.Steps":     func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
-		"Reader.Pods":      func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
+		"Signal.Send":       func(ctx context.Context) error { return word.Send(ctx, run, "") },
+		"Signal.SendTx":     func(ctx context.Context) error { return word.SendTx(ctx, nil, run, "") },
+		"OutputOf":          func(ctx context.Context) error { _, err := troupe.OutputOf(ctx, run, ref); return err },
+		"Run.Await":         func(ctx context.Context) error { _, err := run.Await(ctx); return err },
+		"Run.Cancel":        func(ctx context.Context) error { return run.Cancel(ctx, "") },
+		"Run.Status":        func(ctx context.Context) error { _, err := run.Status(ctx); return err },
+		"Run.Events":        func(ctx context.Context) error { return events(run.Events(ctx)) },
+		"Run.Explain":       func(ctx context.Context) error { _, err := run.Explain(ctx); return err },
+		"Reader.Run":        func(ctx context.Context) error { _, err := reader.Run(ctx, "", run.ID()); return err },
+		"Reader.Runs":       func(ctx context.Context) error { _, err := reader.Runs(ctx, troupe.Filter{}); return err },
+		"Reader.Counts":     func(ctx context.Context) error { _, err := reader.Counts(ctx, troupe.CountFilter{}); return err },
+		"Reader.Explain":    func(ctx context.Context) error { _, err := reader.Explain(ctx, "", run.ID()); return err },
+		"Reader.Payload":    func(ctx context.Context) error { _, err := reader.Payload(ctx, "", run.ID(), "", 0); return err },
+		"Reader.Events":     func(ctx context.Context) error { _, _, err := reader.Events(ctx, "", run.ID(), nil, 0); return err },
+		"Reader.Queues":     func(ctx context.Context) error { _, err := reader.Queues(ctx, ""); return err },
+		"Reader.Parked":     func(ctx context.Context) error { _, err := reader.Parked(ctx, ""); return err },
+		"Reader.Workflows":  func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
+		"Reader.Steps":      func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
+		"Reader.Pods":       func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
+		"DeadLetters.List":  func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
+		"DeadLetters.Count": func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
+		"DeadLetters.Show":  func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
+		"DeadLetters.Purge": func(ctx context.Context) error { _, err := letters.Purge(ctx, troupe.DeadLetterFilter{}); return err },
+		"DeadLetters.Requeue": func(ctx context.Context) error {
+			_, err := letters.Requeue(ctx, "", letter, troupe.RequeueOptions{})
+			return err
+		},
+		"DeadLetters.RequeueRun": func(ctx context.Context) error {
+			_, err := letters.RequeueRun(ctx, "", run.ID(), troupe.RequeueOptions{})
+			return err
+		},
+		"DeadLetters.RequeueAll": func(ctx context.Context) error {
+			_, err := letters.RequeueAll(ctx, troupe.DeadLetterFilter{}, troupe.RequeueOptions{})
+			return err
+		},
+	}
+	maps.Copy(calls, pageCalls(engine, run))
+	return calls
+}
+
+// pageCalls are those that read elements of maps, and state machines.
+func pageCalls(engine *troupe.Engine, run *troupe.Run[int]) map[string]func(ctx context.Context) error {
+	reader := engine.Reader()
+	return map[string]func(ctx context.Context) error{
 		"Run.Elements": elementsCall(func(ctx context.Context, f troupe.ElementFilter) (troupe.ElementPage, error) {
 			return run.Elements(ctx, "step", f)
 		}),
@@ -205,22 +230,6 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		"Run.MachineHistory":    func(ctx context.Context) error { _, err := run.MachineHistory(ctx, 0); return err },
 		"Engine.MachineHistory": func(ctx context.Context) error { _, err := engine.MachineHistory(ctx, "", run.ID(), 0); return err },
 		"Reader.MachineHistory": func(ctx context.Context) error { _, err := reader.MachineHistory(ctx, "", run.ID(), 0); return err },
-		"DeadLetters.List":      func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
-		"DeadLetters.Count":     func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
-		"DeadLetters.Show":      func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
-		"DeadLetters.Purge":     func(ctx context.Context) error { _, err := letters.Purge(ctx, troupe.DeadLetterFilter{}); return err },
-		"DeadLetters.Requeue": func(ctx context.Context) error {
-			_, err := letters.Requeue(ctx, "", letter, troupe.RequeueOptions{})
-			return err
-		},
-		"DeadLetters.RequeueRun": func(ctx context.Context) error {
-			_, err := letters.RequeueRun(ctx, "", run.ID(), troupe.RequeueOptions{})
-			return err
-		},
-		"DeadLetters.RequeueAll": func(ctx context.Context) error {
-			_, err := letters.RequeueAll(ctx, troupe.DeadLetterFilter{}, troupe.RequeueOptions{})
-			return err
-		},
 	}
 }
 

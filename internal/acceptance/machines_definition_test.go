@@ -78,23 +78,29 @@ func TestProblemsOfMachines(t *testing.T) {
 			statemachine.Child[int, tally, []string, int, int](m, "sub", (*troupe.Workflow[int, int])(nil))
 		}, []string{"sub workflow"}},
 	} {
-		err := machineOf(c.build).Validate()
-		var definition *troupe.DefinitionError
-		require.ErrorAs(t, err, &definition, name)
-		var got []string
-		for _, p := range definition.Problems {
-			got = append(got, p.Step+" "+p.Field)
-			require.NotEmpty(t, p.Text, name)
-			require.NotEmpty(t, p.Remedy, name)
-		}
-		require.Subset(t, got, c.problems, name)
-		require.GreaterOrEqual(t, len(got), len(c.problems), name)
-		engine, err := troupe.NewInMemory(troupe.Config{})
-		require.NoError(t, err)
-		_, err = troupe.Register(engine, machineOf(c.build))
-		require.ErrorAs(t, err, &definition, name)
+		requireProblems(t, name, c.build, c.problems)
 	}
 	require.Error(t, statemachine.Define[int, tally, []string]("none", nil).Validate())
+}
+
+// requireProblems checks that a declaration has these problems, each with a remedy.
+func requireProblems(t *testing.T, name string, build func(m machineBuilder), problems []string) {
+	t.Helper()
+	err := machineOf(build).Validate()
+	var definition *troupe.DefinitionError
+	require.ErrorAs(t, err, &definition, name)
+	var got []string
+	for _, p := range definition.Problems {
+		got = append(got, p.Step+" "+p.Field)
+		require.NotEmpty(t, p.Text, name)
+		require.NotEmpty(t, p.Remedy, name)
+	}
+	require.Subset(t, got, problems, name)
+	require.GreaterOrEqual(t, len(got), len(problems), name)
+	engine, err := troupe.NewInMemory(troupe.Config{})
+	require.NoError(t, err)
+	_, err = troupe.Register(engine, machineOf(build))
+	require.ErrorAs(t, err, &definition, name)
 }
 
 // A builder that is used after Define has returned changes nothing.
