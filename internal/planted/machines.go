@@ -39,6 +39,12 @@ func machines() []Plant {
 			Old:  "\td.make(machine, a.Start)\n",
 			New:  "\tif !planted.On(\"state-without-actions\") {\n\t\td.make(machine, a.Start)\n\t}\n",
 		},
+	}
+}
+
+// machineEnds are mistakes in how machines and what they have started end.
+func machineEnds() []Plant {
+	return []Plant{
 		{
 			Name: "machine-losses-add-up", Seeds: 1000,
 			What: "a recorded activation does not set back what its machine was lost",

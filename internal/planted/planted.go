@@ -41,7 +41,7 @@ var ErrNotPlanted = errors.New("nothing is planted in this binary: build it with
 
 // All returns the table.
 func All() []Plant {
-	return slices.Concat(decisions(), counters(), tables(), inbox(), families(), childRuns(), elements(), results(), machines(), states(), outOfReach(), situations(), actors(), slots(), pods())
+	return slices.Concat(decisions(), counters(), tables(), inbox(), families(), childRuns(), elements(), results(), machines(), machineEnds(), states(), outOfReach(), situations(), actors(), slots(), pods())
 }
 
 // importPath is what the changed files import.

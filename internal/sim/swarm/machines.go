@@ -38,8 +38,8 @@ func activity(name string, options workflow.Options) workflow.Step {
 	return workflow.Step{Name: name, Spawned: true, Options: options}
 }
 
-func spawnedTimer(name string) workflow.Step {
-	return workflow.Step{Name: name, Kind: workflow.SleepUntil, WakeFrom: workflow.Input, Spawned: true}
+func spawnedTimer() workflow.Step {
+	return workflow.Step{Name: "window", Kind: workflow.SleepUntil, WakeFrom: workflow.Input, Spawned: true}
 }
 
 func spawnedSignal(name string) workflow.Step {
@@ -71,7 +71,7 @@ func shop(version int) *shape {
 		activity("bad", workflow.Options{Retry: workflow.RetryPolicy{Attempts: 2, First: 100 * time.Millisecond}}),
 		activity("ship", workflow.Options{Queue: "gpu"}),
 		activity("book", workflow.Options{InTx: true}),
-		spawnedTimer("window"),
+		spawnedTimer(),
 		spawnedChild("sub", doomed()), spawnedChild("nap", nap()),
 		spawnedSignal("paid"), spawnedSignal("noted"),
 	}
@@ -83,19 +83,19 @@ func shop(version int) *shape {
 
 // ticker starts timers and activities for long, and hears of nothing else.
 func ticker() *shape {
-	return machine("ticker", rules{version: 1, budget: 20}, machineStep(1, 0), activity("charge", workflow.Options{}), spawnedTimer("window"))
+	return machine("ticker", rules{version: 1, budget: 20}, machineStep(1, 0), activity("charge", workflow.Options{}), spawnedTimer())
 }
 
 // patient hears of a cancel, and may go on for a while.
 func patient() *shape {
 	return machine("patient", rules{version: 1, budget: 10},
 		machineStep(1, 20*time.Second), activity("charge", workflow.Options{}), activity("bad", workflow.Options{Retry: workflow.RetryPolicy{Attempts: 1}}),
-		spawnedTimer("window"), spawnedChild("nap", nap()), spawnedSignal("paid"))
+		spawnedTimer(), spawnedChild("nap", nap()), spawnedSignal("paid"))
 }
 
 // stalling does not end by itself: once it has nothing open it fails.
 func stalling() *shape {
-	return machine("stalling", rules{version: 1, budget: 4, stalls: true}, machineStep(1, 0), activity("charge", workflow.Options{}), spawnedTimer("window"))
+	return machine("stalling", rules{version: 1, budget: 4, stalls: true}, machineStep(1, 0), activity("charge", workflow.Options{}), spawnedTimer())
 }
 
 // memo is the state of a machine of the load.
