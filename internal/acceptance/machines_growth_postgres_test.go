@@ -139,16 +139,10 @@ func (m *aged) send(n, activities int64) {
 
 func (m *aged) handled() {
 	m.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	require.Eventually(m.t, func() bool {
 		status, err := m.run.Machine(m.t.Context())
-		require.NoError(m.t, err)
-		if status.Handled == m.entries {
-			return
-		}
-		require.True(m.t, time.Now().Before(deadline), "%d of %d entries are handled", status.Handled, m.entries)
-		time.Sleep(time.Millisecond)
-	}
+		return err == nil && status.Handled == m.entries
+	}, time.Minute, time.Millisecond, "%d entries are handled", m.entries)
 }
 
 // usedSQL sums up what the statements of the engine have done, without those that only read for a
