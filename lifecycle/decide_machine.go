@@ -64,9 +64,18 @@ func (t *Task) IsSpawned() bool { return t.Dynamic != nil && t.Traits.Has(workfl
 // stopped reports whether the task was asked to stop while it ran.
 func (t *Task) stopped() bool { return t.Flags.Has(FlagStop) && t.IsSpawned() }
 
-// hearsCancel reports whether a cancel of the run is an entry for the machine. A second one is not.
+// hearsCancel reports whether a cancel of the run is an entry for the machine. A second one ends it.
 func (t *Task) hearsCancel() bool {
 	return t.Sleep > 0 && !t.Flags.Has(FlagStop) && !t.State.Terminal()
+}
+
+// cancelRepeat is how long after the first cancel another one is taken for the same, whose answer
+// was lost on its way.
+const cancelRepeat = 10 * time.Second
+
+// repeatsCancel reports whether a cancel at an instant repeats the one that the machine hears.
+func (t *Task) repeatsCancel(now time.Time) bool {
+	return t.Sleep > 0 && t.Flags.Has(FlagStop) && !t.State.Terminal() && now.Sub(t.WakeAt) < cancelRepeat
 }
 
 // machine returns the task of the machine if the run is one and the task is at hand, or nil.

@@ -45,6 +45,9 @@ func (d *decider) cancel(c CancelRequested) Answer {
 		d.askMachine(m, c)
 		return Moved
 	}
+	if m := d.machine(); m != nil && m.repeatsCancel(d.now) && d.run.State == Running {
+		return AlreadyYours
+	}
 	d.cancelNow(c)
 	return Moved
 }

@@ -169,7 +169,8 @@ func (h *machineHistory) stop() {
 	h.cancels--
 	hears := h.tasks[0].hearsCancel() && h.run.State == Running
 	want := Moved
-	if h.run.Canceling {
+	repeated := h.tasks[0].repeatsCancel(h.now) && h.run.State == Running && !h.run.Canceling
+	if h.run.Canceling || repeated {
 		want = AlreadyYours
 	}
 	d := h.apply(CancelRequested{Reason: "enough", By: "test", Grace: time.Second})
@@ -178,6 +179,8 @@ func (h *machineHistory) stop() {
 		h.seen["cancel heard"]++
 		require.False(h.tb, h.run.Canceling)
 		require.Equal(h.tb, h.run.Signals, h.tasks[0].Entry)
+	} else if repeated {
+		require.False(h.tb, h.run.Canceling)
 	} else {
 		require.True(h.tb, h.run.Canceling)
 		h.seen["cancel"]++

@@ -144,7 +144,8 @@ func (b *Builder[I, S, O]) OnStart(fn func(a *Activation[S, O], in I)) {
 }
 
 // OnCancel lets the machine hear of a cancel of its run, with its reason: it may clean up, and ends
-// with Complete or Fail. If it has not ended within that time, the run is canceled; a second cancel
+// with Complete or Fail. If it has not ended within that time, the run is canceled; a second cancel,
+// ten seconds later or more,
 // does so at once. Without OnCancel a cancel ends the machine and all that it has started.
 func (b *Builder[I, S, O]) OnCancel(within time.Duration, fn func(a *Activation[S, O], reason string)) {
 	p := b.open()

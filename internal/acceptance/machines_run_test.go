@@ -254,8 +254,13 @@ func TestCancelsOfMachines(t *testing.T) {
 		run := begin(t, handle, 1)
 		require.NoError(t, run.Cancel(t.Context(), "first"))
 		synctest.Wait()
+		require.NoError(t, run.Cancel(t.Context(), "the same again"))
+		time.Sleep(11 * time.Second)
+		status, err := run.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, troupe.StateRunning, status.State)
 		require.NoError(t, run.Cancel(t.Context(), "second"))
-		_, err := run.Await(t.Context())
+		_, err = run.Await(t.Context())
 		require.ErrorIs(t, err, troupe.ErrRunCanceled)
 
 		run = begin(t, handle, 1)
@@ -265,7 +270,7 @@ func TestCancelsOfMachines(t *testing.T) {
 		require.NoError(t, err, "it completes in time")
 		require.Equal(t, []string{"done"}, out)
 		time.Sleep(2 * time.Hour)
-		status, err := run.Status(t.Context())
+		status, err = run.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, troupe.StateCompleted, status.State)
 	})
@@ -297,10 +302,10 @@ func TestMachinesAreTriggered(t *testing.T) {
 	})
 }
 
-// counted is the state of version 2.
-type counted struct{ Total int }
+// summed is the state of version 2.
+type summed struct{ Total int }
 
-func counter[S any](version int, migrate func(int, func(any) error) (S, error), add func(s *S, n int) int, calls *atomic.Int64) *statemachine.Machine[int, S, int] {
+func newCounter[S any](version int, migrate func(int, func(any) error) (S, error), add func(s *S, n int) int, calls *atomic.Int64) *statemachine.Machine[int, S, int] {
 	return statemachine.Define("counter", func(m *statemachine.Builder[int, S, int]) {
 		type acting = statemachine.Activation[S, int]
 		m.Version(version, migrate)
@@ -320,7 +325,7 @@ func TestVersionsOfMachinesBesideEachOther(t *testing.T) {
 		w := newMemoryCluster()
 		var one, two atomic.Int64
 		older, _ := w.pod(t)
-		first := counter(1, nil, func(s *int, n int) int { *s += n; return *s }, &one)
+		first := newCounter(1, nil, func(s *int, n int) int { *s += n; return *s }, &one)
 		handle, err := troupe.Register(older, first)
 		require.NoError(t, err)
 		require.NoError(t, older.Start(t.Context()))
@@ -332,12 +337,12 @@ func TestVersionsOfMachinesBesideEachOther(t *testing.T) {
 
 		fail := errors.New("cannot be migrated yet")
 		newer, _ := w.pod(t)
-		second := counter(2, func(from int, decode func(any) error) (s counted, err error) {
+		second := newCounter(2, func(from int, decode func(any) error) (s summed, err error) {
 			if fail != nil {
 				return s, fail
 			}
 			return s, decode(&s.Total)
-		}, func(s *counted, n int) int { s.Total += n; return s.Total }, &two)
+		}, func(s *summed, n int) int { s.Total += n; return s.Total }, &two)
 		handle2, err := troupe.Register(newer, second)
 		require.NoError(t, err)
 		require.NoError(t, newer.Start(t.Context()))
