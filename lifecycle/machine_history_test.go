@@ -33,7 +33,7 @@ func (p *program) on(e heardEntry) {
 		return
 	}
 	hash := fnv.New64a()
-	fmt.Fprint(hash, p.sum, e)
+	_, _ = fmt.Fprint(hash, p.sum, e)
 	p.sum = hash.Sum64()
 	p.count++
 	p.over = p.count > p.most
@@ -245,7 +245,7 @@ func (h *machineHistory) end(step int32, running []int32) {
 			h.tb.Fatalf("losses and failed attempts are kept: %+v", m)
 		}
 	}
-	h.repeat(facts[0].(TaskReported)) //nolint:forcetypeassert // all are
+	h.repeat(h.past[len(h.past)-1])
 }
 
 // attempt makes up how an attempt ended; of a machine that goes on: not what it has decided.

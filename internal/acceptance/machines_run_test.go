@@ -357,7 +357,7 @@ func TestVersionsOfMachinesBesideEachOther(t *testing.T) {
 		time.Sleep(4 * time.Hour) // the new pod leads by then
 		state, err := second.State(t.Context(), handle2.Get("", run.ID()))
 		require.NoError(t, err)
-		require.Equal(t, counted{6}, state)
+		require.Equal(t, summed{6}, state)
 
 		third, _ := w.pod(t)
 		handle3, err := troupe.Register(third, first)
