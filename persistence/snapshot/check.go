@@ -264,7 +264,7 @@ func (c *checker) end(r *Run) {
 	}
 	failed := false
 	for i := range r.Tasks {
-		failed = failed || r.Tasks[i].State == lifecycle.Failed && !r.Tasks[i].Handled()
+		failed = failed || r.Tasks[i].State == lifecycle.Failed && !r.Tasks[i].IsElement() && !r.Tasks[i].IsSpawned() && !lifecycle.Handled(r.Tasks[i].Children)
 	}
 	if r.Core.State.Terminal() && failed != (r.Core.State == lifecycle.Failed) {
 		c.failf("run %v is %v; an unhandled failure exists: %v", r.ID, r.Core.State, failed)
