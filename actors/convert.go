@@ -205,14 +205,6 @@ func (rt *runtime) announce(wake persistence.Wake) {
 // logTextMax bounds an error in a log record, in bytes: the dead letter has all of it.
 const logTextMax = 1 << 10
 
-// short is the beginning of a text.
-func short(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
 // logFailed logs tasks that failed for good. The pod whose call decided so does that: it
 // executed them, or fired their timers, or took them from a dead pod.
 func (rt *runtime) logFailed(failed []persistence.FailedTask) {

@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -78,4 +79,12 @@ func resultsTooLarge(of string, size, limit int) error {
 	return Terminal(WithClass(classTooLarge, fmt.Errorf(
 		"the results of %s have %d bytes together, the limit is %d: return references to results that are stored elsewhere, "+
 			"or raise Config.PayloadLimit and requeue the run, which keeps the elements that have completed", of, size, limit)))
+}
+
+// short is the beginning of a text.
+func short(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

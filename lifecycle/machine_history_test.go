@@ -163,7 +163,7 @@ func (h *machineHistory) send() {
 	require.Equal(h.tb, []Answer{Moved}, h.signal("paid").Answers)
 }
 
-// stop asks the run to stop. A machine that hears of it goes on, once.
+// stop asks the run to stop. A machine that hears of it is not stopped, once.
 func (h *machineHistory) stop() {
 	h.tb.Helper()
 	h.cancels--
@@ -248,7 +248,7 @@ func (h *machineHistory) end(step int32, running []int32) {
 	h.repeat(h.past[len(h.past)-1])
 }
 
-// attempt makes up how an attempt ended; of a machine that goes on: not what it has decided.
+// attempt makes up how an attempt ended; of a machine that continues: not what it has decided.
 func (h *machineHistory) attempt(step int32) TaskReported {
 	switch h.IntN(14) {
 	case 0:

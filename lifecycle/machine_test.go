@@ -148,7 +148,7 @@ func TestTheClaimOfAMachineIsNoEvent(t *testing.T) {
 	require.Zero(t, event)
 }
 
-// A machine hears of a cancel once, if it says so and goes on.
+// A machine hears of a cancel once, if it says so and has not ended.
 func TestAMachineHearsOfOneCancel(t *testing.T) {
 	t.Parallel()
 	require.True(t, (&Task{Sleep: 1, State: Waiting}).hearsCancel())

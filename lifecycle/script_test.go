@@ -23,7 +23,7 @@ import (
 //	                                    until, start_timeout=, run_if_all_skipped,
 //	                                    wait=, deadline=, skips_late, child,
 //	                                    abandons, map; machine, cancel= (how long it
-//	                                    goes on after one), spawned
+//	                                    lives after one), spawned
 //	given STEP skip|fail|until=         what conditions on the input say
 //	start                               the run begins
 //	claim STEP... [pod=]                a pod takes the tasks

@@ -16,9 +16,11 @@ type machineBuilder = *statemachine.Builder[int, tally, []string]
 
 func job(context.Context, int) (string, error) { return "", nil }
 
-var foreign statemachine.ActivityRef[int, string]
-
-var _ = machineOf(func(m machineBuilder) { foreign = statemachine.Activity(m, "foreign", job) })
+// foreignActivity is one of another machine.
+func foreignActivity() (foreign statemachine.ActivityRef[int, string]) {
+	machineOf(func(m machineBuilder) { foreign = statemachine.Activity(m, "foreign", job) })
+	return foreign
+}
 
 // Each mistake of a declaration is a problem with a remedy, and all of them are reported at once.
 func TestProblemsOfMachines(t *testing.T) {
@@ -61,7 +63,7 @@ func TestProblemsOfMachines(t *testing.T) {
 		}, []string{"job OnCompleted", "job OnFailed", "machine OnCancel"}},
 		"refs": {func(m machineBuilder) {
 			started(m)
-			statemachine.OnCompleted(m, foreign, func(*acting, string) {})
+			statemachine.OnCompleted(m, foreignActivity(), func(*acting, string) {})
 			m.OnFailed(statemachine.ActivityRef[int, string]{}, func(*acting, *troupe.StepError) {})
 			m.OnFailed(nil, func(*acting, *troupe.StepError) {})
 		}, []string{"foreign OnCompleted", " OnFailed", " OnFailed"}},
@@ -123,7 +125,7 @@ func TestWhatHandlersGetWrong(t *testing.T) {
 		handle      func(a *acting, m *machineRefs)
 		class, text string
 	}{
-		"another machine's":  {func(a *acting, _ *machineRefs) { foreign.Start(a, 1) }, "panic", `Start of "foreign", which is of machine "tallies"`},
+		"another machine's":  {func(a *acting, _ *machineRefs) { foreignActivity().Start(a, 1) }, "panic", `Start of "foreign", which is of machine "tallies"`},
 		"an empty ref":       {func(a *acting, _ *machineRefs) { statemachine.TimerRef{}.Start(a, time.Second) }, "panic", "Start of an empty ref"},
 		"too long":           {func(a *acting, m *machineRefs) { m.alarm.Start(a, 200*365*24*time.Hour) }, "panic", "is over 100 years"},
 		"too far":            {func(a *acting, m *machineRefs) { m.alarm.StartAt(a, a.Now().AddDate(200, 0, 0)) }, "panic", "is over 100 years away"},

@@ -69,6 +69,12 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/inline": {
+		ours: []string{
+			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/adaptive", "persistence/postgres/internal/pgsql",
+		},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/machines": {
 		ours: []string{
 			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql",

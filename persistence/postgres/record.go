@@ -160,6 +160,19 @@ const (
 	tries          // it is rolled back: errTrial
 )
 
+// begin runs do in a transaction that commits or only tries.
+func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
+	if ending == commits {
+		return s.Conns.Short(ctx, do)
+	}
+	return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return pgerr.ErrTrial
+	})
+}
+
 // storing stores transitions in one transaction.
 type storing func(ctx context.Context, indexes []int, ending ending) error
 

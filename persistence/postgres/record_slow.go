@@ -10,7 +10,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/elements"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/inline"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/machines"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -60,19 +59,6 @@ func (r *recording) apply(d decided) {
 			}
 		}
 	}
-}
-
-// begin runs do in a transaction that commits or only tries.
-func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
-	if ending == commits {
-		return s.Conns.Short(ctx, do)
-	}
-	return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
-		if err := do(ctx, tx); err != nil {
-			return err
-		}
-		return pgerr.ErrTrial
-	})
 }
 
 // checkPod fails unless the pod lives, and keeps it from being declared dead

@@ -78,6 +78,16 @@ func (p *decisionTx) queueSignals(b *pgsql.Batch) {
 	}
 }
 
+// knownTimers are the kinds of timers that this version knows.
+var knownTimers = func() (kinds []int16) {
+	for kind := lifecycle.TimerKind(1); kind <= lifecycle.TimerKindMax; kind++ {
+		if kind.Known() {
+			kinds = append(kinds, int16(kind))
+		}
+	}
+	return kinds
+}()
+
 // queueTimers adds what happens to timers: those dropped, then those set.
 func (p *decisionTx) queueTimers(b *pgsql.Batch) {
 	var dropped, set pgsql.UUIDs

@@ -119,16 +119,6 @@ func (f *firing) all(ctx context.Context, limit int) error {
 	return f.next(ctx)
 }
 
-// knownTimers are the kinds of timers that this version knows.
-var knownTimers = func() (kinds []int16) {
-	for kind := lifecycle.TimerKind(1); kind <= lifecycle.TimerKindMax; kind++ {
-		if kind.Known() {
-			kinds = append(kinds, int16(kind))
-		}
-	}
-	return kinds
-}()
-
 // timer is a row of durable_timers that is due.
 type timer struct {
 	task   workflow.TaskID

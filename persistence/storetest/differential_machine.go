@@ -262,7 +262,7 @@ func machineMoves() []string {
 		"started: running to backoff", "started: running to waiting", "started: running to queued", "started: backoff to queued",
 		"started: sleeping to completed", "started: sleeping to canceled", "started: queued to canceled", "started: queued to failed",
 		"started: waiting to completed", "started: waiting to failed", "started: waiting to canceled",
-		"machine stalled", "cancel heard by a machine", "cancel of a machine too late", "machine goes on with another program", "signal left out",
+		"machine stalled", "cancel heard by a machine", "cancel of a machine too late", "machine continues with another program", "signal left out",
 		"end of what a machine started", "end of a timer", "timer taken back", "end that a machine does not hear",
 		"task asked to stop", "task stopped", "task fenced", "task completed although it was asked to stop",
 	}
@@ -281,7 +281,7 @@ func (w *differ) sawMachines(before, after *snapshot.Tables) {
 		}
 		old := &before.Runs[at]
 		if old.Graph.Hash != r.Graph.Hash {
-			w.saw("machine goes on with another program")
+			w.saw("machine continues with another program")
 		}
 		for _, e := range r.Events {
 			was := func(o lifecycle.Event) bool { return o.Step == e.Step && o.N == e.N }

@@ -103,7 +103,8 @@ var machineRules = []rule{
 		second := p.claimStep("machine")
 		require.Equal(w.t, []string{"2 charge#2"}, heard(second))
 		require.Equal(w.t, []any{int32(1), `"s0"`, int64(0), int64(1), int32(2)}, []any{
-			second.Machine.Version, string(second.Machine.State), second.Machine.Taken, second.Machine.Arrived, second.Machine.Started})
+			second.Machine.Version, string(second.Machine.State), second.Machine.Taken, second.Machine.Arrived, second.Machine.Started,
+		})
 		require.Equal(w.t, `"charge#2"`, string(second.Machine.Entries[0].Payload))
 		p.complete(both[0]) // meanwhile
 		w.requireTasks(run, states{"machine": "running"})

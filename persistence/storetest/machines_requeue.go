@@ -204,7 +204,8 @@ var machineRequeueRules = []rule{
 		m := grants["machine"].Machine
 		require.Equal(w.t, []any{`"s2"`, int64(5), int64(6), int32(6)}, []any{string(m.State), m.Taken, m.Arrived, m.Started})
 		require.Equal(w.t, []any{run, run, `"2"`, `"6"`}, []any{
-			grants["charge#2"].KeyRun, grants["charge#6"].KeyRun, string(grants["charge#2"].Item), string(grants["charge#6"].Item)})
+			grants["charge#2"].KeyRun, grants["charge#6"].KeyRun, string(grants["charge#2"].Item), string(grants["charge#6"].Item),
+		})
 		w.requireTasks(second.Run, states{"window#4": "sleeping", "ship#5": "queued"})
 	}},
 	{"machines/requeue_children", "a child run that its machine's end has stopped begins as another one", func(w *world) {
