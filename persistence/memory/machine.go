@@ -100,7 +100,9 @@ func (r *run) trimEvents() {
 		}
 		return e.Step == lifecycle.RunStep && e.N <= base.events && (e.Kind == lifecycle.EventSignaled || e.Kind == lifecycle.EventCancelRequested)
 	})
-	r.events = append(r.events, lifecycle.Event{Step: 0, N: base.epoch, Kind: lifecycle.EventTrimmed, At: base.at})
+	if base.epoch > 0 { // or the run continues another, of which it has no events
+		r.events = append(r.events, lifecycle.Event{Step: 0, N: base.epoch, Kind: lifecycle.EventTrimmed, At: base.at})
+	}
 	if base.events > 2 { // run_created and run_started stay
 		r.events = append(r.events, lifecycle.Event{Step: lifecycle.RunStep, N: base.events, Kind: lifecycle.EventTrimmed, At: base.at})
 	}
