@@ -98,7 +98,7 @@ func (c *checker) run(r *Run) {
 		return
 	}
 	if r.Graph.IsMachine() {
-		c.machine(r, kinds)
+		c.machine(r)
 	} else if !c.numbers(r) {
 		return
 	}

@@ -25,7 +25,7 @@ func activating(said, is lifecycle.State) bool {
 // machine checks what the run of a machine has: its task, and behind the number of steps what it
 // has started and what was not removed; that entries have numbers of their own (I16), and that it
 // waits only if it has handled all of them.
-func (c *checker) machine(r *Run, kinds map[int32][]lifecycle.EventKind) {
+func (c *checker) machine(r *Run) {
 	if r.Task(0) == nil {
 		c.failf("I2: run %v of a machine has no machine", r.ID)
 		return

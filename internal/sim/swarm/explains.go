@@ -15,9 +15,9 @@ func (o *oracle) explains(run *snapshot.Run) {
 		w.Fail("I1", "%s cannot be explained: %v", o.seed.nameOf(run.ID), err)
 		return
 	}
-	open := 0 // without elements, which the reason of their map counts
+	open := 0 // without elements and what a machine has started, which the reason of their owner counts
 	for i := range run.Tasks {
-		if t := &run.Tasks[i]; !t.State.Terminal() && !t.IsElement() {
+		if t := &run.Tasks[i]; !t.State.Terminal() && !t.IsElement() && !t.IsSpawned() {
 			open++
 		}
 	}
@@ -25,7 +25,8 @@ func (o *oracle) explains(run *snapshot.Run) {
 	reasons := explain.Explain(situation)
 	explained := 0
 	for _, r := range reasons {
-		if lifecycle.ElementOf(r.Step) < 0 {
+		_, n := lifecycle.SpawnedAs(r.Step)
+		if lifecycle.ElementOf(r.Step) < 0 && !(run.Graph.IsMachine() && n > 0) {
 			explained++
 		}
 	}
