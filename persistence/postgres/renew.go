@@ -70,7 +70,8 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 		out.Canceling = append(out.Canceling, id)
 	}
 	for _, ord := range stopped {
-		out.Stopped = append(out.Stopped, renewal.Held[ord-1])
+		h := renewal.Held[ord-1]
+		out.Stopped = append(out.Stopped, persistence.Held{Task: h.Task, Epoch: h.Epoch})
 	}
 	for _, ord := range lost {
 		out.Lost = append(out.Lost, renewal.Held[ord-1])

@@ -251,6 +251,7 @@ var machineRules = []rule{
 		require.Empty(w.t, out.Wake.Canceling)
 		grants := p.claimAll()
 		require.False(w.t, grants["charge#1"].Canceling)
+		require.Nil(w.t, grants["charge#1"].Machine, "of a task that is granted with its machine")
 		require.Equal(w.t, []string{"7 "}, heard(grants["machine"]))
 		require.Equal(w.t, w.run(run).CancelReason, grants["machine"].Machine.Entries[0].Error)
 		require.WithinDuration(w.t, out.Now, grants["machine"].Machine.Entries[0].At, time.Second)
