@@ -44,7 +44,7 @@ func (r *report) machine(d *Definition) {
 		r.check(m.Name, "version", fmt.Sprintf("the version is %d", m.Version), fmt.Sprintf("use 1 to %d", VersionMax))
 	}
 	r.duration(m.Name, "cancel", m.Sleep)
-	if len(d.Steps) >= MachineSteps {
+	if len(d.Steps) > MachineSteps {
 		r.check("", "steps", fmt.Sprintf("%d activities, timers, children and signals", len(d.Steps)-1), fmt.Sprintf("use at most %d", MachineSteps-1))
 	}
 	if d.OnFailure != nil {
