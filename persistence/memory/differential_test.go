@@ -114,6 +114,27 @@ func eachChild(change func(*persistence.Child)) func(*persistence.Record) {
 	})
 }
 
+// eachActivation changes the activations of a record.
+func eachActivation(change func(*persistence.Activation)) func(*persistence.Record) {
+	return eachTransition(func(t *persistence.Transition) {
+		if t.Activation != nil {
+			a := *t.Activation
+			change(&a)
+			t.Activation = &a
+		}
+	})
+}
+
+// eachStart changes what the activations of a record start.
+func eachStart(change func(*persistence.Spawn)) func(*persistence.Record) {
+	return eachActivation(func(a *persistence.Activation) {
+		a.Start = slices.Clone(a.Start)
+		for i := range a.Start {
+			change(&a.Start[i])
+		}
+	})
+}
+
 // eachMap changes the maps of a record.
 func eachMap(change func(*persistence.Map)) func(*persistence.Record) {
 	return eachTransition(func(t *persistence.Transition) {
@@ -164,6 +185,12 @@ func bugs() map[string]planted {
 		"a failure more is tolerated":      {record: eachMap(func(m *persistence.Map) { m.Allowed = min(m.Allowed+1, int32(len(m.Items))) })},
 		"the last items are left out":      {record: eachMap(func(m *persistence.Map) { m.Items = m.Items[:max(1, len(m.Items)-1)] })},
 		"items are all the first":          {record: eachMap(func(m *persistence.Map) { m.Items = slices.Repeat(m.Items[:min(1, len(m.Items))], len(m.Items)) })},
+		"cancels of machines are dropped":  {record: eachActivation(func(a *persistence.Activation) { a.Cancel = nil })},
+		"what machines start has no input": {record: eachStart(func(s *persistence.Spawn) { s.Input = nil })},
+		"timers of machines fire at once":  {record: eachStart(func(s *persistence.Spawn) { s.WakeAt = s.WakeAt.AddDate(-1, 0, 0) })},
+		"states of machines are dropped":   {record: eachActivation(func(a *persistence.Activation) { a.Version, a.State = 0, nil })},
+		"machines hear of entries again":   {record: eachActivation(func(a *persistence.Activation) { a.Taken = max(a.Taken-1, 0) })},
+		"refused signals are not told":     {record: eachActivation(func(a *persistence.Activation) { a.Refused = nil })},
 		"all runs are children":            {filter: func(f *persistence.RunFilter) { f.Parent = [16]byte{} }},
 		"the leader wakes no parents":      {blind: true},
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},

@@ -12,13 +12,15 @@ import (
 )
 
 // machineGraphs are workflows with a machine. Of one there are two versions: the second one executes
-// activations of the first, too.
+// activations of the first, too. How long a machine may go on after a cancel, and what it has
+// started in the queue, are such that no two timers of a run are due at one instant: which one fires
+// first would be a matter of the clock.
 func machineGraphs() []*workflow.Graph {
 	ordering := func(version int32) *workflow.Graph {
 		return Graph(workflow.Definition{Name: "ordering", Steps: []workflow.Step{
-			{Name: "machine", Kind: workflow.Machine, Version: version, Sleep: short},
+			{Name: "machine", Kind: workflow.Machine, Version: version, Sleep: 45 * time.Minute},
 			{Name: "charge", Spawned: true},
-			{Name: "ship", Spawned: true, Options: workflow.Options{ScheduleToStart: short}},
+			{Name: "ship", Spawned: true, Options: workflow.Options{ScheduleToStart: 40 * time.Minute}},
 			{Name: "window", Kind: workflow.SleepUntil, WakeFrom: workflow.Input, Spawned: true},
 			{Name: "sub", Kind: workflow.ChildRun, Spawned: true, Child: workflow.ChildSpec{Workflow: "single", Output: workflow.OutputOf{Workflow: "single", Step: "a"}}},
 			{Name: "paid", Kind: workflow.Wait, Signal: "paid", Spawned: true},
@@ -85,7 +87,7 @@ func (w *differ) activate(r *sent, h held) {
 		if n := h.run.Core.Dynamic; n > 0 && w.chance(3) {
 			a.Cancel = append(a.Cancel, 1+int32(w.IntN(int(n))))
 		} else if h.run.Core.Remaining < openMost && h.run.Core.Dynamic < 3*openMost {
-			a.Start = append(a.Start, w.spawn(g))
+			a.Start = append(a.Start, w.spawn(g, shipped(h, a)))
 		}
 	}
 	for i := range h.run.Tasks { // a timer that has fired, and that the machine has not heard of
@@ -99,11 +101,18 @@ func (w *differ) activate(r *sent, h held) {
 	w.spoilActivation(r)
 }
 
+// shipped reports whether a machine has something open, or begins it, that may wait in the queue for
+// so long: a second one could come before it there, and its end as well.
+func shipped(h held, a *persistence.Activation) bool {
+	return slices.ContainsFunc(a.Start, func(s persistence.Spawn) bool { return s.Step == "ship" }) ||
+		slices.ContainsFunc(h.run.Tasks, func(t snapshot.Task) bool { return t.StartTimeout > 0 && !t.State.Terminal() })
+}
+
 // spawn is something that a program starts.
-func (w *differ) spawn(g *workflow.Graph) persistence.Spawn {
+func (w *differ) spawn(g *workflow.Graph, shipped bool) persistence.Spawn {
 	var starts []*workflow.Node
 	for i := range g.Nodes[1:] {
-		if n := &g.Nodes[i+1]; n.Kind != workflow.Wait {
+		if n := &g.Nodes[i+1]; n.Kind != workflow.Wait && !(shipped && n.StartTimeout > 0) {
 			starts = append(starts, n)
 		}
 	}
