@@ -20,7 +20,7 @@ func openFresh(*testing.T) storetest.Harness { return newClock().harness() }
 // the random operations reach everything.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 54, Operations: 200, Least: 4}.Run(t)
+	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 60, Operations: 200, Least: 4}.Run(t)
 }
 
 // planted is a store with a bug.
