@@ -42,7 +42,7 @@ type turn struct {
 	run       troupe.RunID
 	entry     int64
 	now       time.Time
-	random    *rand.Rand // of the handler that is being called
+	random    *rand.Rand //nolint:forbidigo // of the handler that is being called, seeded with what that is for
 	started   int32      // by the machine, those of this activation included
 	starts    []start
 	cancels   []int32
@@ -69,10 +69,10 @@ func (a *Activation[S, O]) Now() time.Time { return a.turn.now }
 
 // Rand returns random numbers that are the same whenever a handler is called for this. Calls of one
 // handler continue them.
-func (a *Activation[S, O]) Rand() *rand.Rand {
+func (a *Activation[S, O]) Rand() *rand.Rand { //nolint:forbidigo // it is seeded with what it is for
 	t := a.turn
 	if t.random == nil {
-		t.random = rand.New(rand.NewPCG(binary.BigEndian.Uint64(t.run[8:])^uint64(t.entry), binary.BigEndian.Uint64(t.run[:8]))) //nolint:gosec // it has to repeat
+		t.random = rand.New(rand.NewPCG(binary.BigEndian.Uint64(t.run[8:])^uint64(t.entry), binary.BigEndian.Uint64(t.run[:8]))) //nolint:gosec,forbidigo // it has to repeat
 	}
 	return t.random
 }

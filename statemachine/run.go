@@ -18,8 +18,8 @@ import (
 
 const classDecoding = lifecycle.ClassDecoding
 
-// tooManyActions is the error of an activation that starts and cancels too much.
-var tooManyActions = troupe.Terminal(troupe.Class(lifecycle.ClassTooManyActions, fmt.Errorf(
+// errTooManyActions is the error of an activation that starts and cancels too much.
+var errTooManyActions = troupe.Terminal(troupe.Class(lifecycle.ClassTooManyActions, fmt.Errorf(
 	"an activation starts and cancels more than %d activities, timers and child runs: start the rest when some of these have ended", persistence.DynamicMax)))
 
 // activate executes an activation: it calls the handlers of the entries in turn, and encodes what
@@ -106,7 +106,7 @@ func micros(at time.Time) time.Time {
 // failure returns the error that the machine has failed with, if it has.
 func (t *turn) failure() error {
 	if t.overflows {
-		return tooManyActions
+		return errTooManyActions
 	}
 	if t.err == nil {
 		return nil

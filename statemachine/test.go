@@ -54,16 +54,15 @@ type Test[S, O any] struct {
 	now     time.Time
 	machine persistence.MachineGrant
 
-	open      []Action
-	stopping  []Action       // activities and child runs that the machine has canceled: they may complete all the same
-	canceled  map[int32]bool // by the machine
-	cancelBy  time.Time      // when a cancel ends the machine; zero: it was not asked to stop
-	started   []Action       // by the last event
-	cancels   []string       // the same
-	ended     bool
-	output    O
-	failure   error
-	delivered int
+	open     []Action
+	stopping []Action       // activities and child runs that the machine has canceled: they may complete all the same
+	canceled map[int32]bool // by the machine
+	cancelBy time.Time      // when a cancel ends the machine; zero: it was not asked to stop
+	started  []Action       // by the last event
+	cancels  []string       // the same
+	ended    bool
+	output   O
+	failure  error
 }
 
 // testBegins is when the machine of a test starts.

@@ -58,7 +58,7 @@ func (f *readFlags) printState(out io.Writer, m *troupe.MachineStatus, r *troupe
 			return err
 		}
 		if m.Version > 0 {
-			object["state"] = json.RawMessage(stateJSON(text))
+			object["state"] = stateJSON(text)
 		}
 		object["open"] = open
 		return output.Line(out, object)

@@ -121,6 +121,7 @@ func TestABuilderOfAMachineIsOver(t *testing.T) {
 
 // What a handler does wrong fails the machine, with a class.
 func TestWhatHandlersGetWrong(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		handle      func(a *acting, m *machineRefs)
 		class, text string

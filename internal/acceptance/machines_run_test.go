@@ -41,11 +41,12 @@ func TestActivitiesAreRetriedOnASchedule(t *testing.T) {
 		require.Equal(t, []string{": busy"}, out)
 	})
 	policy := statemachine.DefaultRetry()
-	require.Equal(t, []any{5, time.Second, 2.0, time.Minute, 0.1}, []any{int(policy.Attempts), policy.First, policy.Factor, policy.Cap, policy.Jitter})
+	require.Equal(t, []any{5, time.Second, 2.0, time.Minute, 0.1}, []any{policy.Attempts, policy.First, policy.Factor, policy.Cap, policy.Jitter})
 }
 
 // The options of activities are those of steps.
 func TestOptionsOfActivities(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		work    func(ctx context.Context, n int) (string, error)
 		options []troupe.FunctionOption
