@@ -1,5 +1,7 @@
 package lifecycle
 
+import "github.com/troupe-dev/troupe/workflow"
+
 // Fairness by fair ids: the ready queue is read in ascending order, and its
 // order interleaves tenants. An id is made of a block, the tenant's group and
 // a lane. Every tenant has one row per block and lane, so that a tenant that
@@ -65,6 +67,13 @@ func Take(first, room int, waiting bool) int {
 // there. No other tenant waited, so no turn was used: charging its tenant for it
 // would make that tenant wait later, and moving the frontier would put the next
 // tenant behind all that this one has queued.
+//
+// Of tasks that go in turn ([Task.InTurn]) others are those of the same tenant, too.
 func MayInline(granted, room int, othersWait bool) bool {
 	return granted < room && !othersWait
 }
+
+// InTurn reports whether the task goes through its queue if anything waits there, even of its own
+// tenant: elements of a map and activations of a machine follow upon each other for as long as there
+// are items and entries, and would keep a slot from what their tenant has waiting.
+func (t *Task) InTurn() bool { return t.IsElement() || t.Traits.Has(workflow.TraitMachine) }

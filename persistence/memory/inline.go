@@ -28,18 +28,20 @@ func (g *inline) rule(back map[workflow.TaskID]bool) func(e enqueued) bool {
 	for _, name := range record.Queues {
 		queues[name] = true
 	}
-	crowded := map[place]bool{}
+	crowded, taken := map[place]bool{}, map[string]bool{}
 	for _, e := range b.enqueued {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
+		taken[at.queue] = len(b.s.queue(at.queue).rows) > 0
 		if _, ok := crowded[at]; !ok {
 			crowded[at] = b.s.queue(at.queue).othersWait(b.s.tenants[at.tenant].group)
 		}
 	}
 	return func(e enqueued) bool {
 		at, task := place{e.run.queueOf(e.step), e.run.trigger.Tenant}, workflow.TaskID{Run: e.run.id(), Step: e.step}
+		waits := crowded[at] || taken[at.queue] && e.run.task(e.step).InTurn()
 		if g.granted >= record.Limit || !queues[at.queue] || e.suspect || back[task] ||
 			!handlers[e.run.handler(e.step)] || b.s.full(at.tenant, record.TenantLimit) ||
-			!lifecycle.MayInline(g.granted, g.freed+record.Spare, crowded[at]) {
+			!lifecycle.MayInline(g.granted, g.freed+record.Spare, waits) {
 			return true
 		}
 		g.granted++

@@ -30,8 +30,10 @@ func (r *recording) grantReady(ctx context.Context, d *decided, indexes []int) e
 	}
 	ready := make([]inline.Ready, len(d.enqueued))
 	for i, e := range d.enqueued {
+		task := e.run.decided(e.step)
 		ready[i] = inline.Ready{
 			Task: workflow.TaskID{Run: e.run.id, Step: e.step}, Queue: e.queue, Group: e.run.group, Handler: e.handler, Suspect: e.suspect,
+			InTurn: task.InTurn(),
 		}
 	}
 	granted, err := g.Choose(ctx, r.s.DB, d.tx, r.s.emptyBelow, ready)

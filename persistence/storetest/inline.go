@@ -266,6 +266,43 @@ var inlineRules = []rule{
 		w.requireTasks(run, states{"machine": "queued"})
 		require.Equal(w.t, []string{"queued", "activated", "activated", "released"}, w.events(run)["machine"])
 	}},
+	{"inline/machines_in_turn", "a machine that never rests lets what its tenant has waiting begin", func(w *world) {
+		g, single := Order(), w.with(Single())
+		_, p := w.startWithPod(g)
+		held := p.claimStep("machine")
+		other := w.start(single)
+		for range 5 {
+			record := p.inline(1)
+			record.Transitions = append(record.Transitions, activation(held, g, `"s"`, starts("charge", "1")))
+			out := p.send(record)
+			if out = p.send(p.inline(1, out.Grants...)); len(out.Grants) == 0 {
+				require.Contains(w.t, []workflow.RunID{p.claimExactly(1, 1)[0].Task.Run, p.claimExactly(1, 1)[0].Task.Run}, other)
+				return
+			}
+			held = out.Grants[0]
+		}
+		require.Fail(w.t, "the machine is granted past what waits")
+	}},
+	{"inline/elements_in_turn", "a wide map lets what its tenant has waiting continue", func(w *world) {
+		g, chain := Mapped(), w.with(Chain(3))
+		w.with(g)
+		p := w.pod()
+		w.start(chain)
+		own := p.claimStep("s0")
+		w.start(g)
+		w.spread(p, 100, 1, 0)
+		element := p.claimExactly(1, 1)
+		p.complete(own) // s1 waits
+		for range 5 {
+			out := p.send(p.inline(1, element...))
+			if len(out.Grants) == 0 {
+				require.Contains(w.t, stepsOf(p.claimExactly(2, 2)), "s1")
+				return
+			}
+			element = out.Grants
+		}
+		require.Fail(w.t, "elements are granted past what waits")
+	}},
 	{"inline/not_canceling", "a run that is canceled has no child granted", func(w *world) {
 		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))

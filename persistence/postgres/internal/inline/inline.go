@@ -22,6 +22,7 @@ type Ready struct {
 	Group   int32 // of its tenant
 	Handler int32
 	Suspect bool
+	InTurn  bool // lifecycle.Task.InTurn
 }
 
 // Grants are those of one record. They are used by one goroutine.
@@ -43,7 +44,7 @@ func (g *Grants) Choose(ctx context.Context, db *pgsql.DB, on pgsql.Querier, bel
 	places := map[place]bool{}
 	for i := range ready {
 		if r := &ready[i]; may(r) {
-			places[place{r.Queue, r.Group}] = true
+			places[r.place()] = true
 		}
 	}
 	granted := make([]bool, len(ready))
@@ -56,7 +57,7 @@ func (g *Grants) Choose(ctx context.Context, db *pgsql.DB, on pgsql.Querier, bel
 	}
 	for i := range ready {
 		r := &ready[i]
-		if may(r) && g.Given < g.Record.Limit && lifecycle.MayInline(g.Given, g.Freed+g.Record.Spare, !calm[place{r.Queue, r.Group}]) {
+		if may(r) && g.Given < g.Record.Limit && lifecycle.MayInline(g.Given, g.Freed+g.Record.Spare, !calm[r.place()]) {
 			granted[i] = true
 			g.Given++
 		}
@@ -64,11 +65,14 @@ func (g *Grants) Choose(ctx context.Context, db *pgsql.DB, on pgsql.Querier, bel
 	return granted, nil
 }
 
-// place is a tenant in a queue.
+// place is a tenant in a queue. inTurn: of tasks that pass nothing that waits there.
 type place struct {
-	queue int16
-	group int32
+	queue  int16
+	group  int32
+	inTurn bool
 }
+
+func (r *Ready) place() place { return place{r.Queue, r.Group, r.InTurn} }
 
 // calm returns which tenants stand alone at the head of their queue, or none does.
 func (g *Grants) calm(
@@ -93,7 +97,7 @@ func (g *Grants) calm(
 	var head adaptive.Head
 	_, err = pgx.ForEachRow(rows, []any{&queue, &groups, &head.After, &head.Until}, func() error {
 		for at := range places {
-			others := slices.ContainsFunc(groups, func(group int32) bool { return group != at.group })
+			others := slices.ContainsFunc(groups, func(group int32) bool { return at.inTurn || group != at.group })
 			if at.queue == queue && !others {
 				calm[at] = true
 			}
