@@ -279,7 +279,7 @@ func happenings() []string {
 	return append(machineMoves(), []string{
 		"activation recorded", "activation repeated", "activation refused", "activation starts something", "activation cancels something",
 		"machine completed", "machine read", "page of entries read", "run that is no machine", "stop seen by a pod",
-		"dead letter of a machine requeued",
+		"dead letter of a machine requeued", "requeue of a failure that a machine has handled",
 		"run triggered", "run triggered again", "run found by its key", "key conflict", "key busy",
 		"group refused", "workflow unknown", "queue unknown", "trigger refused as bad row", "run triggered for later",
 		"condition on the input",
