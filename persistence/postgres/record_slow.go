@@ -47,7 +47,8 @@ func (r *recording) apply(d decided) {
 		if cause := r.causes[i]; cause != nil && answer == lifecycle.Moved {
 			r.out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.BadRow, Err: cause}
 		}
-		r.reload = r.reload || answer == lifecycle.AlreadyYours && r.record.Limit > 0 // it may have granted something then
+		// It may have granted something then. A machine may have gone on since, and its report is stale.
+		r.reload = r.reload || answer == lifecycle.AlreadyYours || answer == lifecycle.Stale
 	}
 	r.mergeWake(d.now, d.wake)
 	r.freed, r.given = max(r.freed, d.freed), max(r.given, d.given)

@@ -259,6 +259,9 @@ var inlineRules = []rule{
 		out = p.send(record)
 		require.Len(w.t, out.Grants, 1, "an entry came meanwhile")
 		require.Equal(w.t, []string{"2 charge#2"}, heard(out.Grants[0]))
+		again := record
+		again.Limit = 0
+		require.Equal(w.t, out.Grants, p.send(again).Grants, "the same record again, whose answer was lost")
 		record = p.inline(10)
 		record.Spare = 5
 		record.Transitions = append(record.Transitions, persistence.Transition{Task: out.Grants[0].Task, Epoch: out.Grants[0].Epoch, Report: lifecycle.Released})
