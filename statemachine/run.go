@@ -37,12 +37,11 @@ func (p *plan[I, S, O]) activate(ctx context.Context, codec actors.Codec, in act
 func (p *plan[I, S, O]) decide(
 	run troupe.RunID, canceled map[int32]bool, codec actors.Codec, in actors.Inputs,
 ) (decided *persistence.Activation, output any, done bool, err error) {
-	m := in.Machine
-	a := &Activation[S, O]{turn: &turn{machine: &p.program, run: run, started: m.Started, canceled: map[int32]bool{}}}
-	maps.Copy(a.turn.canceled, canceled)
-	if err := p.play(a, codec, in); err != nil {
+	a, in, err := p.played(run, canceled, codec, in)
+	if err != nil {
 		return nil, nil, false, err
 	}
+	m := in.Machine
 	decided = &persistence.Activation{Taken: m.Arrived, Heard: int32(len(m.Entries)), Version: int32(p.version)}
 	if decided.State, err = program.Encode(program.StateCodec(codec), a.State); err != nil {
 		return nil, nil, false, troupe.Terminal(troupe.Class(lifecycle.ClassEncoding, fmt.Errorf("encode the state of type %T: %w", a.State, err)))
@@ -64,29 +63,70 @@ func (p *plan[I, S, O]) decide(
 	return decided, nil, false, nil
 }
 
-// play restores the state and calls the handlers of the entries in turn.
-func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.Inputs) (err error) {
+// played is an activation that has called the handlers of as many entries, from the first on, as it
+// may decide on together, and what it was given of them: the next one handles the rest. A storm of
+// signals would else be more than a machine can handle, and it would fail for good.
+func (p *plan[I, S, O]) played(
+	run troupe.RunID, canceled map[int32]bool, codec actors.Codec, in actors.Inputs,
+) (*Activation[S, O], actors.Inputs, error) {
+	for {
+		a := &Activation[S, O]{turn: &turn{machine: &p.program, run: run, started: in.Machine.Started, canceled: map[int32]bool{}}}
+		maps.Copy(a.turn.canceled, canceled)
+		handled, err := p.play(a, codec, in)
+		switch {
+		case a.turn.overflows && (handled > 1 || handled == 1 && in.Machine.Version == 0):
+			in.Machine = upTo(in.Machine, handled-1) // from the stored state again, up to the one before
+		case err == nil && !a.turn.ended:
+			in.Machine = upTo(in.Machine, handled)
+			return a, in, nil
+		default:
+			return a, in, err
+		}
+	}
+}
+
+// upTo returns a grant with no more than its first entries.
+func upTo(m *persistence.MachineGrant, entries int) *persistence.MachineGrant {
+	if entries >= len(m.Entries) {
+		return m
+	}
+	short := *m
+	short.Entries, short.Arrived = m.Entries[:entries], m.Taken
+	if entries > 0 {
+		short.Arrived = m.Entries[entries-1].N
+	}
+	return &short
+}
+
+// playMax is how long an activation goes on to take entries. It may last longer, by one handler.
+const playMax = activationTimeout / 5
+
+// play restores the state and calls the handlers of the entries in turn. It returns how many it
+// called.
+func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.Inputs) (handled int, err error) {
+	begun := time.Now()
 	m := in.Machine
 	if m.Version == 0 {
 		input, err := program.DecodeInput[I](codec, in)
 		if err != nil {
-			return err
+			return handled, err
 		}
 		a.turn.at(0, in.BegunAt)
 		p.start(a, input)
 		a.turn.open = false
 	} else if a.State, err = p.restore(codec, m.Version, m.State); err != nil {
-		return err
+		return handled, err
 	}
 	for i := range m.Entries {
-		if a.turn.ended {
+		if a.turn.ended || a.turn.overflows || i > 0 && time.Since(begun) > playMax {
 			break
 		}
+		handled++
 		if err := p.handle(a, codec, &m.Entries[i]); err != nil {
-			return err
+			return handled, err
 		}
 	}
-	return a.turn.failure()
+	return handled, a.turn.failure()
 }
 
 // at lets a handler be called for an entry. What it sees of the instant is the same on each pod, in
