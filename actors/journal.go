@@ -330,7 +330,7 @@ func (a *journal) tellFlushed() {
 // after all, and grants nothing itself.
 func (a *journal) send() {
 	open := a.carryover.current
-	if open.part = a.carryover.limit.Begin(len(open.reports), a.rt.now()); open.part < len(open.reports) {
+	if open.part = a.carryover.limit.Begin(len(open.reports), a.rt.now()); open.part < len(open.reports) || !a.carryover.granting {
 		open.record.Limit, open.record.Spare = 0, 0
 	}
 	record := open.record

@@ -25,9 +25,17 @@ type callFunction func(ctx context.Context, in actors.Inputs) (actors.Output, er
 // handler reads something besides its state, its arguments and its activation.
 func (s *Sim) activate(ctx context.Context, call callFunction, in actors.Inputs) (actors.Output, error) {
 	s.mu.Lock()
-	s.began[actors.AttemptFrom(ctx).Info().Run] = began{bytes.Clone(in.Input), in.BegunAt}
+	run := actors.AttemptFrom(ctx).Info().Run
+	of := s.began[run]
+	of.input, of.at = bytes.Clone(in.Input), in.BegunAt
 	s.mu.Unlock()
 	out, err := call(ctx, fresh(in, len(in.Machine.Entries)))
+	if err == nil {
+		of.migrated = of.migrated || in.Machine.Version != 0 && in.Machine.Version != out.Activation.Version
+	}
+	s.mu.Lock()
+	s.began[run] = of
+	s.mu.Unlock()
 	again, failed := call(ctx, fresh(in, len(in.Machine.Entries)))
 	if what := difference(out, err, again, failed); what != "" {
 		s.broken(deterministic, fmt.Sprintf("%s of machine %q gives two different results for the same state and event: %s",
@@ -38,8 +46,9 @@ func (s *Sim) activate(ctx context.Context, call callFunction, in actors.Inputs)
 
 // began is what a machine begins with.
 type began struct {
-	input []byte
-	at    time.Time
+	input    []byte
+	at       time.Time
+	migrated bool // its state was made by handlers of more than one version
 }
 
 // fresh returns the inputs of an activation that handles the first of its entries only. What a
@@ -135,7 +144,7 @@ func (s *Sim) replay(run *snapshot.Run) {
 	s.mu.Lock()
 	first, begun := s.began[run.ID]
 	s.mu.Unlock()
-	if !known || !begun {
+	if !known || !begun || first.migrated { // by handlers of another version
 		return
 	}
 	row, err := s.world.Model().Machine(s.context, run.Tenant, run.ID, persistence.EntryQuery{After: run.Machine.Base, Limit: persistence.EntriesMax})

@@ -56,7 +56,7 @@ return case kind
 	when 7 then 'lost' when 8 then 'released' when 9 then 'skipped' when 10 then 'canceled' when 11 then 'sleeping' when 12 then 'woken'
 	when 13 then 'activated' when 15 then 'trimmed' when 16 then 'waiting'
 	when 32 then 'run_created' when 33 then 'run_started' when 34 then 'cancel_requested' when 35 then 'run_completed'
-	when 36 then 'run_failed' when 37 then 'run_canceled' when 38 then 'signaled'
+	when 36 then 'run_failed' when 37 then 'run_canceled' when 38 then 'signaled' when 39 then 'signal_refused'
 	else 'unknown' end;
 
 -- As before, with the entries of machines.

@@ -99,8 +99,14 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	}
 	for _, part := range refused {
 		b.recordRun(p, record, part, out.Answers)
+		for _, i := range part {
+			back[record.Transitions[i].Task] = true
+		}
 	}
 	b.byTask()
+	if record.TenantLimit == 0 {
+		b.enqueue(grants.rule(back))
+	}
 	b.enqueue(nil)
 	out.Grants = b.s.grants(claimKey{p.id, record.Claim})
 	out.Wake = b.wake

@@ -293,7 +293,7 @@ func (d *database) advance(ctx context.Context, by time.Duration) error {
 		), b as (
 			update {schema}.inbox set at = at - $1::bigint * interval '1 microsecond' where n is null
 		), s as (
-			update {schema}.tasks set wake_at = wake_at - $1::bigint * interval '1 microsecond' where state = 1 and wake_at is not null
+			update {schema}.tasks set wake_at = wake_at - $1::bigint * interval '1 microsecond' where (state = 1 or traits & 2048 > 0) and wake_at is not null
 		), d as (
 			update {schema}.dead_letters set died_at = died_at - $1::bigint * interval '1 microsecond'
 		), k as (

@@ -23,7 +23,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]string{
 		"kind of a step":  "update {schema}.definition_steps set kind = 9 where step = 0 and definition = $1",
-		"trait":           "update {schema}.definition_steps set traits = traits | 2048 where step = 0 and definition = $1",
+		"trait":           "update {schema}.definition_steps set traits = traits | 8192 where step = 0 and definition = $1",
 		"kind of an edge": "update {schema}.definition_steps set children = array[1 << 3] where step = 0 and definition = $1",
 		"policy":          "update {schema}.workflow_definitions set policy = 9 where definition = $1",
 	} {

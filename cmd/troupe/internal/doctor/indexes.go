@@ -38,6 +38,7 @@ func indexes() []index {
 		{"handlers", "handler", primary},
 		{"handlers", "workflow, step, fingerprint", unique},
 		{"inbox", "run_id, id", primary},
+		{"inbox", "run_id, n", plain},
 		{"intake", "id", primary},
 		{"leader_epoch", "one", primary},
 		{"machines", "run_id", primary},
