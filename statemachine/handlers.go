@@ -71,7 +71,8 @@ func (b *Builder[I, S, O]) OnTimer(timer TimerRef, fn func(a *Activation[S, O]))
 }
 
 // OnSignal declares a signal that the machine hears, and what it does with its value. A value that
-// cannot be decoded into a T is left out: the run has an event signal_refused, which says why.
+// cannot be decoded into a T is left out by the third attempt of the activation: the run has an
+// event signal_refused, which says why.
 func OnSignal[I, S, O, T any](b *Builder[I, S, O], signal troupe.Signal[T], fn func(a *Activation[S, O], value T)) {
 	p := b.open()
 	if p == nil {

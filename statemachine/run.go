@@ -25,12 +25,21 @@ var errTooManyActions = troupe.Terminal(troupe.Class(lifecycle.ClassTooManyActio
 // activate executes an activation: it calls the handlers of the entries in turn, and encodes what
 // they have decided.
 func (p *plan[I, S, O]) activate(ctx context.Context, codec actors.Codec, in actors.Inputs) (decided *persistence.Activation, output any, done bool, err error) {
-	var run troupe.RunID
+	var task actors.TaskInfo
 	if attempt := actors.AttemptFrom(ctx); attempt != nil {
-		run = attempt.Info().Run
+		task = attempt.Info()
 	}
-	return p.decide(run, nil, codec, in)
+	decided, output, done, err = p.decide(task.Run, nil, codec, in)
+	if err == nil && task.Attempt > 0 && task.Attempt < refuseFrom && len(decided.Refused) > 0 {
+		refused := decided.Refused[0]
+		return nil, nil, false, troupe.Class(classDecoding, fmt.Errorf("%s; tried again, and left out from the attempt %d on", refused.Why, refuseFrom))
+	}
+	return decided, output, done, err
 }
+
+// refuseFrom is the attempt of an activation from which on a signal that cannot be read is left
+// out: a codec may have failed for a moment, such as one that asks a service for a key.
+const refuseFrom = 3
 
 // decide is activate for a run. canceled are those that earlier activations have canceled, if the
 // entries may have ends of these: where one activation is played as several.

@@ -230,7 +230,7 @@ func TestSignalsOfMachines(t *testing.T) {
 		require.ErrorContains(t, err, "go")
 		require.NoError(t, troupe.NewSignal[string]("enact").Send(t.Context(), run, "no number"))
 		require.NoError(t, enact.Send(t.Context(), run, 2))
-		synctest.Wait()
+		time.Sleep(10 * time.Second) // three attempts: a codec may fail for a moment
 		require.Contains(t, trail(t, run, ""), "signal_refused")
 		for event, err := range engine.Events(t.Context(), "", run.ID()) {
 			require.NoError(t, err)
