@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 )
 
@@ -43,6 +44,7 @@ type held struct {
 	name           string
 	pool           string
 	suspect        bool
+	ofMachine      bool // a machine, or started by one, which may hear of a cancel and continue
 	abandoned      bool // reported while its function runs
 	withoutSlot    bool // it never took a slot
 	awaitingRecord bool // it has released its slot
@@ -99,9 +101,10 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 	if l.index[key] != nil {
 		return nil
 	}
+	_, spawned := lifecycle.SpawnedAs(task.GetStepName())
 	h := &held{
 		key: key, name: taskName(key), pool: pool,
-		suspect: task.GetSuspect(), at: len(l.held),
+		suspect: task.GetSuspect(), ofMachine: spawned > 0 || task.GetMachine() != nil, at: len(l.held),
 	}
 	l.held = append(l.held, h)
 	l.index[key] = h

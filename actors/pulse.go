@@ -239,7 +239,7 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 		a.rt.send(a.rt.addresses.runs, lost)
 	}
 	if len(renewed.Canceling)+len(renewed.Stopped) > 0 {
-		canceling := &messages.RunsCanceling{}
+		canceling := &messages.RunsCanceling{Compared: true}
 		for _, h := range renewed.Stopped {
 			canceling.Tasks = append(canceling.Tasks, taskKey{task: h.Task, epoch: h.Epoch}.message())
 		}

@@ -15,7 +15,7 @@ import (
 // ProgressMade, RepeatOutcomes, ListHeld, TasksLost, TasksUnheld, RunsCanceling,
 // LeaseFenced, LeaseRestored, DrainRuns, EndAttempts.
 // Sends: SlotsOffered, SlotsFreed, OutcomeAnswered, EndAttempts,
-// RepeatOutcomes, ReportOutcome, HeldListed, RunsDrained.
+// RepeatOutcomes, ReportOutcome, HeldListed, RunsDrained, CheckCancels.
 // On failure: restart with backoff. The run actors end with it; the ledger is
 // carried over, and its tasks are reported lost. A run actor that fails is
 // stopped, and its task is reported lost.
@@ -226,10 +226,18 @@ func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {
 	for _, run := range m.GetRuns() {
 		canceling[runOf(run)] = true
 	}
+	unsure := false
 	for _, h := range a.carryover.ledger.held {
-		if canceling[h.key.task.Run] {
+		switch {
+		case !canceling[h.key.task.Run]:
+		case h.ofMachine && !m.GetCompared():
+			unsure = true
+		default:
 			a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_CANCELED})
 		}
+	}
+	if unsure { // the event is the same whether the machine hears of the cancel or ends: the tables tell
+		a.rt.send(a.rt.addresses.pulse, &messages.CheckCancels{})
 	}
 	for _, task := range m.GetTasks() {
 		if h := a.carryover.ledger.find(keyOf(task)); h != nil {

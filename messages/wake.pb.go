@@ -188,6 +188,7 @@ type RunsCanceling struct {
 	Runs          [][]byte               `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	All           bool                   `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"` // some run, unknown which
 	Tasks         []*Task                `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Compared      bool                   `protobuf:"varint,4,opt,name=compared,proto3" json:"compared,omitempty"` // the tables say so; an event says it also of a machine that hears of the cancel, and continues
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +244,13 @@ func (x *RunsCanceling) GetTasks() []*Task {
 	return nil
 }
 
+func (x *RunsCanceling) GetCompared() bool {
+	if x != nil {
+		return x.Compared
+	}
+	return false
+}
+
 // CheckCancels asks for a renewal ahead of time: it lists the canceling runs, and
 // tells a pod that was taken for dead whether it is.
 type CheckCancels struct {
@@ -295,11 +303,12 @@ const file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc = "" +
 	"\tsubmitted\x18\x05 \x01(\bR\tsubmitted\"\x0f\n" +
 	"\rRunsSubmitted\"\x1a\n" +
 	"\bTimerSet\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\x03R\x02at\"e\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\"\x81\x01\n" +
 	"\rRunsCanceling\x12\x12\n" +
 	"\x04runs\x18\x01 \x03(\fR\x04runs\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12.\n" +
-	"\x05tasks\x18\x03 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"\x0e\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\x12\x1a\n" +
+	"\bcompared\x18\x04 \x01(\bR\bcompared\"\x0e\n" +
 	"\fCheckCancelsB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
