@@ -30,7 +30,7 @@ type Activation[S, O any] struct {
 	out  O
 }
 
-// Acting is an [Activation], of whatever machine.
+// Acting is an [Activation] of any machine.
 type Acting interface{ acting() *turn }
 
 func (a *Activation[S, O]) acting() *turn { return a.turn }
@@ -101,7 +101,8 @@ func (a *Activation[S, O]) Fail(err error) {
 // Cancel cancels what the machine has started under an id: an activity, a timer or a child run. A
 // timer that was canceled does not fire any more. An activity or child run that has completed all
 // the same, or does so before it hears of the cancel, is heard of as ever; otherwise the machine
-// does not hear of it again. Canceling what has ended changes nothing.
+// does not hear of it again. Canceling what has ended changes nothing. An id that
+// Start has not returned, such as the empty one, is a mistake: Cancel panics.
 func (a *Activation[S, O]) Cancel(id string) {
 	t := a.turn
 	t.check("Cancel")

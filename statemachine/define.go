@@ -154,7 +154,7 @@ func (b *Builder[I, S, O]) OnCancel(within time.Duration, fn func(a *Activation[
 	}
 	p.once(step, "OnCancel", fn == nil, p.cancel != nil)
 	if within <= 0 {
-		p.program.Problem(step, "OnCancel", fmt.Sprintf("%v is not a positive duration", within), "say how long the machine may go on after a cancel")
+		p.program.Problem(step, "OnCancel", fmt.Sprintf("%v is not a positive duration", within), "say how long the machine may continue after a cancel")
 	}
 	p.cancel, p.program.Definition.Steps[0].Sleep = fn, within
 }
