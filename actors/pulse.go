@@ -95,6 +95,10 @@ func (a *pulse) armCheck() {
 }
 
 func (a *pulse) onDue() {
+	if a.soon && a.call.open() {
+		a.arm(earlyEvery)
+		return
+	}
 	a.arm(a.rt.config.Pulse)
 	a.soon = false
 	if !a.call.open() && !a.rt.buggify("skip a pulse") {
@@ -102,16 +106,26 @@ func (a *pulse) onDue() {
 	}
 }
 
-// onCheckCancels renews early, once: the answer lists the canceling runs.
+// earlyEvery is the least time between two renewals of which one was asked for out of turn.
+const earlyEvery = 200 * time.Millisecond
+
+// onCheckCancels renews early: the answer lists the canceling runs. That of a renewal under way may
+// be from before the cancel.
 func (a *pulse) onCheckCancels() {
-	if !a.soon && !a.call.open() {
-		a.soon = true
-		a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
+	if a.soon {
+		return
 	}
+	a.soon = true
+	if wait := a.sent.Add(earlyEvery).Sub(a.rt.now()); wait > 0 || a.call.open() {
+		a.arm(max(wait, earlyEvery/2))
+		return
+	}
+	a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
 }
 
 // onHeldListed sends the renewal.
 func (a *pulse) onHeldListed(m *messages.HeldListed) {
+	a.soon = false
 	progress := map[taskKey][]byte{}
 	for _, h := range m.GetTasks() {
 		key := keyOf(h.GetTask())

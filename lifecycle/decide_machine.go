@@ -198,6 +198,7 @@ func (d *decider) cancelSpawned(machine, step int32, taken int64) {
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byMachine})
 	case !t.stopped():
 		t.Flags |= FlagStop
+		d.out.Stops = true
 		d.note(step).changed = true
 		d.setTimer(Timer{Step: step, Kind: StopTimer, At: d.now.Add(stopGrace), Epoch: t.Epoch})
 	}
@@ -274,6 +275,7 @@ func (d *decider) cancelLate() Answer {
 	if t == nil || !t.Flags.Has(FlagStop) || t.State.Terminal() {
 		return Stale
 	}
+	d.out.Stops = d.anyRunning()
 	d.cancelNow(CancelRequested{
 		By: byGrace, Reason: fmt.Sprintf("the machine did not end within %v of the cancel", t.Sleep), Grace: stopGrace,
 	})

@@ -78,6 +78,7 @@ type Decision struct {
 	Stopped    []int32   // steps whose child runs are asked to stop
 	Activated  bool      // an activation among the facts was applied: the state that it left counts, and what it starts is among Created, in order
 	Maps       []Map     // that begin with the decision, or of which it changed how far they have come, by step
+	Stops      bool      // tasks that run are to stop, and their pods to be told, other than for a CancelRequested
 	Ended      bool      // the run reached a terminal state
 }
 

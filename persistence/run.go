@@ -132,7 +132,7 @@ type Wake struct {
 	NextTimer time.Time        // earliest timer written; zero: none
 	Ended     []workflow.RunID // runs that reached a terminal state, ascending
 	Ends      []Ends           // the same, counted, ascending by workflow and state
-	Canceling []workflow.RunID // runs asked to stop that have running tasks
+	Canceling []workflow.RunID // runs asked to stop that have running tasks, and machines that have canceled such
 	Submitted bool             // rows were added to the intake table
 	Failed    []FailedTask     // tasks that failed for good, for the log; in no order
 }

@@ -101,11 +101,14 @@ func (a *Activation[S, O]) Fail(err error) {
 // Cancel cancels what the machine has started under an id: an activity, a timer or a child run. A
 // timer that was canceled does not fire any more. An activity or child run that has completed all
 // the same, or does so before it hears of the cancel, is heard of as ever; otherwise the machine
-// does not hear of it again. Canceling what has ended changes nothing. An id that
-// Start has not returned, such as the empty one, is a mistake: Cancel panics.
+// does not hear of it again. Canceling what has ended changes nothing, and neither does an empty id.
+// Any other id that Start has not returned is a mistake: Cancel panics.
 func (a *Activation[S, O]) Cancel(id string) {
 	t := a.turn
 	t.check("Cancel")
+	if id == "" {
+		return
+	}
 	_, n := lifecycle.SpawnedAs(id)
 	if n == 0 || n > t.started {
 		panic(fmt.Sprintf("statemachine: Cancel(%q): the machine has started nothing under this id: use one that Start returned", id))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -107,13 +108,14 @@ func upTo(m *persistence.MachineGrant, entries int) *persistence.MachineGrant {
 	return &short
 }
 
-// playMax is how long an activation goes on to take entries. It may last longer, by one handler.
+// playMax is how long an activation takes entries. It may last longer, by one handler.
 const playMax = activationTimeout / 5
 
 // play restores the state and calls the handlers of the entries in turn. It returns how many it
 // called.
 func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.Inputs) (handled int, err error) {
-	begun := time.Now()
+	wall := clock.System{} // it bounds work, and changes no result
+	begun := wall.Now()
 	m := in.Machine
 	if m.Version == 0 {
 		input, err := program.DecodeInput[I](codec, in)
@@ -127,7 +129,7 @@ func (p *plan[I, S, O]) play(a *Activation[S, O], codec actors.Codec, in actors.
 		return handled, err
 	}
 	for i := range m.Entries {
-		if a.turn.ended || a.turn.overflows || i > 0 && time.Since(begun) > playMax {
+		if a.turn.ended || a.turn.overflows || i > 0 && wall.Now().Sub(begun) > playMax {
 			break
 		}
 		handled++

@@ -13,6 +13,7 @@ import (
 // A storm of signals is handled by several activations, where one would start too much, or take too
 // long.
 func TestAMachineSurvivesAStorm(t *testing.T) {
+	t.Parallel()
 	for name, slow := range map[string]time.Duration{"that starts much": 0, "that takes long": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T) {

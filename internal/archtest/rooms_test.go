@@ -183,7 +183,7 @@ var rooms = map[string]room{
 		outside: []string{protoactor, protobuf},
 	},
 
-	"statemachine": {ours: []string{".", "workflow", "lifecycle", "persistence", "actors", "internal/program"}},
+	"statemachine": {ours: []string{".", "workflow", "lifecycle", "persistence", "actors", "internal/clock", "internal/program"}},
 
 	"troupetest": {ours: []string{".", "migrations"}, outside: []string{pgx}},
 	"observe/otel": {

@@ -64,6 +64,9 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		b.wake.Ended = slices.Insert(b.wake.Ended, at, r.id())
 		b.wake.CountEnds(r.trigger.Workflow, r.core.State, 1)
 	}
+	if d.Stops {
+		b.wake.Canceling = append(b.wake.Canceling, r.id())
+	}
 	b.tellFamily(r, &d)
 	return d
 }

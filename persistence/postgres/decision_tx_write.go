@@ -32,6 +32,9 @@ func (p *decisionTx) gather() {
 			p.wake.Ended = append(p.wake.Ended, r.id)
 			p.wake.CountEnds(r.definition.Graph.Name, r.decision.Run.State, 1)
 		}
+		if r.decision.Stops {
+			p.wake.Canceling = append(p.wake.Canceling, r.id)
+		}
 		p.noteCancel(r)
 		p.noteFailed(r)
 	}
