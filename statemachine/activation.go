@@ -62,13 +62,13 @@ type start struct {
 	wakeAt time.Time
 }
 
-// Now returns when that happened which the handler is called for: the instant of the trigger's
-// start, of the end of the activity, of the sending of the signal. It is the same whenever the
-// handler is called for it.
+// Now returns the instant of the event that the handler is called for: when the run began, when the
+// activity ended, when the signal was sent. It is the same each time that the handler is called for
+// this event.
 func (a *Activation[S, O]) Now() time.Time { return a.turn.now }
 
-// Rand returns random numbers that are the same whenever a handler is called for this. Calls of one
-// handler continue them.
+// Rand returns random numbers. They are the same each time that the handler is called for this
+// event.
 func (a *Activation[S, O]) Rand() *rand.Rand { //nolint:forbidigo // it is seeded with what it is for
 	t := a.turn
 	if t.random == nil {
