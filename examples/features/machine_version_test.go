@@ -78,7 +78,7 @@ func TestMachinesOfTwoVersionsUnderFaults(t *testing.T) {
 		if s.Rand().IntN(2) == 0 {
 			s.Deploy(one)
 			simtest.Send(run, ordered, 5)
-			s.Advance(time.Duration(s.Rand().IntN(30)) * time.Minute)
+			s.Advance(time.Duration(s.Rand().IntN(10)) * time.Minute)
 			s.Deploy(two)
 		} else {
 			simtest.Send(run, ordered, 5)

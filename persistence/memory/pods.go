@@ -54,7 +54,7 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 			r.detail(h.Task.Step).progress = bytes.Clone(h.Progress)
 		}
 		if r.task(h.Task.Step).Flags.Has(lifecycle.FlagStop) && r.task(h.Task.Step).IsSpawned() {
-			out.Stopped = append(out.Stopped, h)
+			out.Stopped = append(out.Stopped, persistence.Held{Task: h.Task, Epoch: h.Epoch})
 		}
 		if r.core.Canceling {
 			out.Canceling = append(out.Canceling, h.Task.Run)
