@@ -336,11 +336,11 @@ func TestVersionsOfMachinesBesideEachOther(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 2, one.Load())
 
-		fail := errors.New("cannot be migrated yet")
+		var mended atomic.Bool
 		newer, _ := w.pod(t)
 		second := newCounter(2, func(from int, decode func(any) error) (s summed, err error) {
-			if fail != nil {
-				return s, fail
+			if !mended.Load() {
+				return s, errors.New("cannot be migrated yet")
 			}
 			return s, decode(&s.Total)
 		}, func(s *summed, n int) int { s.Total += n; return s.Total }, &two)
@@ -354,7 +354,7 @@ func TestVersionsOfMachinesBesideEachOther(t *testing.T) {
 		step := stepOf(t, handle2.Get("", run.ID()), "machine")
 		require.Equal(t, []any{troupe.StateBackoff, "state_version"}, []any{step.State, step.Class})
 		require.Contains(t, step.Error, "migrate the state of version 1: cannot be migrated yet")
-		fail = nil
+		mended.Store(true)
 		time.Sleep(4 * time.Hour) // the new pod leads by then
 		state, err := second.State(t.Context(), handle2.Get("", run.ID()))
 		require.NoError(t, err)
