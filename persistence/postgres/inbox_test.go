@@ -208,8 +208,7 @@ func TestSignalsAreWrittenOrRefused(t *testing.T) {
 			k, pod := withPod(t, storetest.Approval())
 			run := k.start(storetest.Approval(), "a", 1)[0]
 			k.complete(pod, k.claim(pod, 1)...) // approve waits, with a condition on what it gets
-			k.exec(fmt.Sprintf(`create function {schema}.skip() returns trigger language plpgsql as 'begin return %s; end';
-				create trigger mine before %s on {schema}.%s for each row execute function {schema}.skip()`, c.result, c.change, c.table))
+			k.skip(c.table, c.change, c.result)
 			_, err := k.store.SendSignals(k.ctx, []persistence.Signal{signalOf(run, "approved", "now")})
 			if c.change == "insert" && c.table != "task_progress" {
 				require.ErrorIs(t, err, persistence.ErrUnavailable)

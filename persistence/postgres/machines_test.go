@@ -229,8 +229,7 @@ func TestMachinesAreWrittenOrRefused(t *testing.T) {
 			}
 			record := k.activation(pod, g, grant)
 			charge(record.Transitions[0].Activation)
-			k.exec(fmt.Sprintf(`create function {schema}.skip() returns trigger language plpgsql as 'begin return %s; end';
-				create trigger mine before %s on {schema}.%s for each row execute function {schema}.skip()`, c.result, c.change, c.table))
+			k.skip(c.table, c.change, c.result)
 			_, err := k.store.RecordTransitions(k.ctx, record)
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
 			k.exec("drop function {schema}.skip() cascade")

@@ -48,6 +48,14 @@ func TestACallWritesAllOfItsRows(t *testing.T) {
 	}
 }
 
+// skip adds a foreign trigger that returns result for each row which change writes to table.
+// Dropping the function skip ends it.
+func (k *fixture) skip(table, change, result string) {
+	k.t.Helper()
+	k.exec(fmt.Sprintf(`create function {schema}.skip() returns trigger language plpgsql as 'begin return %s; end';
+		create trigger mine before %s on {schema}.%s for each row execute function {schema}.skip()`, result, change, table))
+}
+
 // busy makes calls of every kind.
 type busy struct {
 	*fixture
